@@ -10,10 +10,12 @@ It is not the paper's rule (IV-C: no wait-kernel where both kernels take less th
 accepts Figure 1 on four SMs. No order is assumed between streams, as in a CUDA graph's branches.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from dataclasses import replace
+from functools import lru_cache
 
 from wavesim.check.adversary import Adversary
-from wavesim.check.hazards import hazards_of
+from wavesim.check.hazards import Hazard, hazards_of
 from wavesim.check.verdict import Assumption, SafetyVerdict, WorstCase
 from wavesim.check.verdict_text import needs_text, safe_text, unsafe_text
 from wavesim.errors import DescriptionError
@@ -47,7 +49,7 @@ def safety_of(
     """
     require_types("safety_of", pipeline=(pipeline, Pipeline), device=(device, Device))
     _check(pipeline, plan, blocks, clusters)
-    hazard = next(hazards_of(pipeline, plan), None)
+    hazard = _first_hazard(pipeline, plan)
     if hazard is not None:
         return SafetyVerdict(False, hazard.text)
     if not plan.waits_for_grids and not (plan.sync.has_semaphores and pipeline.dependencies):
@@ -64,6 +66,23 @@ def safety_of(
     assumptions, needed = _assumptions(beside_a_copy, worst, has_wait_kernel=bool(guarded))
     needs = needs_text(assumptions, device, needed)
     return SafetyVerdict(True, safe_text(worst, is_exact=is_exact), worst, needs, needed)
+
+
+def _first_hazard(pipeline: Pipeline, plan: Plan) -> Hazard | None:
+    """The same with and without a wait-kernel, which says when blocks are issued and orders no tiles."""
+    plan = replace(plan, launch=plan.launch.without_wait_kernel)
+    # Pipelines are equal whatever buffers their operands lie in.
+    buffers = tuple(tuple(stage.buffers.items()) for stage in pipeline.stages)
+    try:
+        hash(plan)
+    except TypeError:  # of a part that somebody wrote: it need not have a hash
+        return next(hazards_of(pipeline, plan), None)
+    return _known_hazard(pipeline, buffers, plan)
+
+
+@lru_cache(maxsize=4)
+def _known_hazard(pipeline: Pipeline, _buffers: Hashable, plan: Plan) -> Hazard | None:
+    return next(hazards_of(pipeline, plan), None)
 
 
 def _check(

@@ -9,11 +9,11 @@ fill the GPU before the first producer is issued. Here the safety check decides.
 from dataclasses import dataclass, replace
 
 from wavesim.check.deadlock import safety_of
+from wavesim.model.convolution import Conv2D
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
-from wavesim.plan.launch import StreamPerStage
 from wavesim.plan.order import RowMajor
 from wavesim.plan.plan import Plan
 from wavesim.plan.semaphores import edges_of
@@ -70,7 +70,7 @@ def is_used(options: tuple[Option, ...], name: str, subject: str) -> bool:
 
 
 def _wait_kernel(pipeline: Pipeline, plan: Plan, device: Device) -> Option:
-    without = replace(plan, launch=StreamPerStage(wait_kernel=False))
+    without = replace(plan, launch=plan.launch.without_wait_kernel)
     found = safety_of(pipeline, without, device)
     why = f"{found.reason}; rests on {found.rests_on}" if found.is_safe else found.reason
     return Option(AVOID_WAIT_KERNEL, pipeline.name, found.is_safe, why)
@@ -91,7 +91,7 @@ def _custom_order(stage: Stage, plan: Plan) -> Option:
 
 
 def _reorder_loads(stage: Stage) -> Option:
-    if isinstance(stage.work, Gemm):
+    if isinstance(stage.work, Gemm | Conv2D):
         why = "only A comes from a producer: B is loaded before the wait, and its latency hides the wait"
         return Option(REORDER_LOADS, stage.name, is_used=True, why=why)
     why = "nothing is known of what this kernel loads besides its producers' tiles; load that before the wait"

@@ -6,7 +6,7 @@ then.
 """
 
 from abc import ABC
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, get_args
 
 from wavesim.errors import DescriptionError
@@ -42,6 +42,11 @@ class Launch(PlanPart, ABC):
     def head_start(self) -> int:
         """Consumer blocks that reach the device before the producer's first."""
         return 0
+
+    @property
+    def without_wait_kernel(self) -> "Launch":
+        """The same launch with nothing that holds consumers back."""
+        return self
 
 
 @dataclass(frozen=True, repr=False)
@@ -105,6 +110,10 @@ class StreamPerStage(Launch):
                 f"StreamPerStage: head_start is {self.head_start} but the wait-kernel rules that out; "
                 "set wait_kernel=False"
             )
+
+    @property
+    def without_wait_kernel(self) -> Launch:
+        return replace(self, wait_kernel=False)
 
     @property
     def word(self) -> str:

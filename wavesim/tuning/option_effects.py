@@ -10,7 +10,6 @@ from wavesim.check.deadlock import safety_of
 from wavesim.costs.cost_model import CostModel
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
-from wavesim.plan.launch import StreamPerStage
 from wavesim.plan.order import RowMajor
 from wavesim.plan.plan import Plan, SemaphoreSync
 from wavesim.plan.policy import Policy, TileSync
@@ -39,7 +38,7 @@ def predict_options(
     (T) it draws nothing. W is applied only where the safety check allows it.
     """
     plan = SemaphoreSync(TileSync() if policy is None else policy, order=RowMajor())
-    without = replace(plan, launch=StreamPerStage(wait_kernel=False))
+    without = replace(plan, launch=plan.launch.without_wait_kernel)
     verdict = safety_of(pipeline, without, device)
     last, note = (without, "") if verdict.is_safe else (plan, f"the wait-kernel stays: {verdict.reason}")
     rows = (
