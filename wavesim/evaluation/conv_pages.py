@@ -127,7 +127,8 @@ def _basis() -> str:
     return (
         f"{default_device().name}, simulated, not measured: tiles take what products of their size take, "
         "or what loading their operands or the memory takes; how convolutions wait was fitted to [single "
-        "ones and pairs](../convolutions.md). No interval is known. Stream sync and dependent launch are "
+        "ones and pairs](../convolutions.md). Intervals are not here, but beside each gain that `wavesim "
+        "simulate` shows. Stream sync and dependent launch are "
         "in the tiles that suit each convolution alone, semaphores (a semaphore per tile, by dependent "
         "launch) in those or in one tile for all, whichever is fastest. A part computes images of one "
         "size; parts follow each other under stream sync. Saves: the fastest of the three over stream "
