@@ -19,7 +19,7 @@ PARALLEL := --numprocesses auto --dist worksteal
 FIRST := lab/tree/notebooks/01_start_here.ipynb
 
 .DEFAULT_GOAL := help
-.PHONY: help lock setup demo test quick validate check fuzz images tour course slides results gallery pages docs lab lite lite-test binder gpu-test gpu-smoke gpu-bench gpu-sanitize clean
+.PHONY: help lock setup demo test quick validate check fuzz images tour course slides results gallery pages docs lab lite lite-test binder gpu-test gpu-smoke gpu-bench gpu-sanitize gpu-peers peers-pages clean
 
 help:
 	@echo "make demo       predicted and measured effect of tile-level synchronisation: a table and an HTML page"
@@ -46,6 +46,9 @@ help:
 	@echo "make gpu-smoke  a few of the GPU's tests, one of each kind"
 	@echo "make gpu-bench  the GPU's benchmarks (PYTHON=an interpreter with CuPy; installs nothing)"
 	@echo "make gpu-sanitize  memcheck and racecheck of the GPU's kernels (needs compute-sanitizer)"
+	@echo "make gpu-peers  all that is measured on two GPUs of one host, most worth first, results in build/two-gpus"
+	@echo "                (PYTHON=an interpreter with CuPy and PyTorch; MINUTES=9 at most; again: goes on; installs nothing)"
+	@echo "make peers-pages  what make gpu-peers has measured: recordings, scores, docs/two-gpus.md, what operators take"
 	@echo "make lock       versions, hashes, licences and the list of parts (SBOM), written again; UPGRADE=--upgrade"
 	@echo "make clean      remove $(VENV) and build outputs"
 
@@ -160,6 +163,14 @@ gpu-sanitize:
 
 gpu-bench:
 	PYTHONPATH=.:gpu $(PYTHON) -m wavesim_gpu bench
+
+# PEERS_ARGS=--dry-run lists the steps anywhere; --known FOLDER goes on from results elsewhere; --kraken its checkout.
+PEERS := build/two-gpus
+gpu-peers:
+	PYTHONPATH=.:gpu $(PYTHON) -m wavesim_gpu.evaluation.two_gpus.campaign --out $(PEERS) --minutes $(MINUTES) $(PEERS_ARGS)
+
+peers-pages: $(VENV)/.has-all
+	$(PY) -m wavesim_gpu.evaluation.two_gpus.collected $(PEERS)
 
 clean:
 	rm -rf $(VENV) build dist wavesim.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -8,7 +8,16 @@ import pytest
 
 from wavesim.evaluation import peer_registered
 from wavesim.evaluation.peer_blind import PeerShape, RegisteredTime, is_measured, register, registered, shapes
-from wavesim.evaluation.peer_registered import FITTED, SECOND, PeerRun, blind_text, chosen, crossings
+from wavesim.evaluation.peer_registered import (
+    FITTED,
+    SECOND,
+    Crossing,
+    PeerRun,
+    blind_text,
+    chosen,
+    crossings,
+    in_steps,
+)
 
 ROWS = (32, 44, 60, 84)
 
@@ -34,11 +43,44 @@ def run(tmp_path, monkeypatch):
 
 
 def test_a_run_is_scored_by_way_and_by_where_overlap_pays(run):
-    assert crossings(run) == {(64, 64): (44, 60)}
+    assert crossings(run) == {(64, 64): (Crossing(44), Crossing(60))}
     text = blind_text(run)
     assert "| sequence | 5 | 0.0 |" in text
     assert "44 / 60 (K 64, N 64). Within a factor of 1.41: 1 of 1" in text
     assert "ours hide 70 % from 1,024 rows on" in text
+
+
+@pytest.mark.parametrize(
+    ("pays_at", "words"), [(ROWS, "32 or fewer"), (ROWS[:1], "118 or more"), ((32, 60, 84), "60")]
+)
+def test_where_overlap_pays_at_an_end_of_the_rows_tried_that_is_said(run, pays_at, words):
+    path = run.measured_in / "measured.json"
+    rows = json.loads(path.read_text())
+    for row in rows:
+        if row["way"] == "stores":
+            row["ns"] = 16_000 if row["m"] in pays_at else 24_000
+    path.write_text(json.dumps(rows))
+    assert crossings(run)[64, 64][1].words == words
+    is_near = words != "118 or more"
+    assert f"Within a factor of 1.41: {int(is_near)} of 1" in blind_text(run)
+    assert ("at an end of the rows tried" in blind_text(run)) == (words == "32 or fewer")
+
+
+def test_rows_beyond_a_step_are_no_part_of_a_crossing():
+    assert in_steps([160, 32, 44, 1024]) == [32, 44]
+    assert in_steps(ROWS) == list(ROWS)
+
+
+def test_shapes_that_were_not_measured_are_left_out_and_counted(run):
+    path = run.measured_in / "measured.json"
+    rows = [row for row in json.loads(path.read_text()) if row["m"] in ROWS[:3] or row["way"] == "sequence"]
+    path.write_text(json.dumps(rows))
+    text = blind_text(run)
+    assert crossings(run) == {}
+    assert "from which on ours are faster than one after the other: not measured yet." in text
+    assert set(chosen(run, 1.1)) == {(m, 64, 64) for m in ROWS[:3]}
+    path.write_text(json.dumps(rows[:2]))
+    assert "4 of 5 shapes are not measured yet." in blind_text(run)
 
 
 def test_ours_are_chosen_where_the_predicted_gain_is_large_enough(run):

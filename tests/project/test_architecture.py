@@ -90,6 +90,7 @@ OPTIONAL = {
     ("parallel.py", "torch"),
     ("outputs.py", "torch"),
     ("profiled.py", "torch"),
+    ("rank.py", "torch"),
     ("recorder_overhead.py", "torch"),
     ("recorder_overhead.py", "triton_pair"),
     ("stack_models.py", "torch"),

@@ -1,11 +1,12 @@
 """Registered times across two GPUs against what was measured afterwards: by way, and where overlap pays.
 
-Example: `blind_text(SECOND)` is the block "blind-second" of docs/two-gpus.md. Of the first list `LATER` ways
+Example: `blind_text(SECOND)` is the block "second" of docs/two-gpus.md. Of the first list `LATER` ways
 were registered by the same model, but after a first run of the measuring command; their rows say so.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from statistics import geometric_mean
 
@@ -21,7 +22,7 @@ LATER = ("one-shot", "two-shot")
 OURS = ("stores", "exchange", "blocks", "copies")
 LEAST_ROWS = 1024  # of products whose hidden share is reported
 LEAST_STEPS, STEP = 4, 1.41  # rows of a (k, n) that come in steps, and how far those lie apart at most
-ALONE = "alone.json"
+ALONE, BASE = "alone.json", "sequence"
 Key = tuple[int, int, int, str]  # m, k, n, way
 
 
@@ -89,9 +90,13 @@ def blind_text(run: PeerRun = FIRST) -> str:
         "| --- | --: | --: | --: | --: | --: |",
         *(_row(way + (" *" if way in later else ""), own) for way, own in found.items()),
         _row(f"all{mark}", pooled(found)),
-        _row(f"all{mark}, {LEAST_ROWS:,} rows or more", pooled(errors(run, LEAST_ROWS))),
     ]
+    if many := pooled(errors(run, LEAST_ROWS)):
+        rows.append(_row(f"all{mark}, {LEAST_ROWS:,} rows or more", many))
     parts = [choice_text(run)]
+    missing = len(run.shapes()) - len({key[:3] for key in run.measured_us()})
+    if missing:
+        parts.append(f"{missing} of {len(run.shapes())} shapes are {NOT_YET}.")
     if run is not FITTED:
         parts = [threshold_text() if run is FIRST else crossings_text(run), hidden_text(run), *parts]
     return "\n\n".join(["\n".join(rows), *parts])
@@ -118,14 +123,23 @@ def _row(way: str, found: Sequence[float]) -> str:
 
 
 def pays(run: PeerRun, times: Mapping[Key, float]) -> dict[tuple[int, int], dict[int, bool]]:
-    """By (k, n), then by rows: whether the fastest of ours is faster than one after the other."""
+    """By (k, n), then by rows: whether the fastest of ours is faster than one after the other.
+
+    Of shapes of which there is a time of both.
+    """
     found: dict[tuple[int, int], dict[int, bool]] = {}
     for one in run.shapes():
-        shape = (one.m, one.k, one.n)
-        ours = [us for key, us in times.items() if key[:3] == shape and key[3].startswith(OURS)]
-        if ours:
-            found.setdefault((one.k, one.n), {})[one.m] = min(ours) < times[*shape, "sequence"]
+        base = times.get((one.m, one.k, one.n, BASE))
+        ours = of_ours(one, times)
+        if base is not None and ours:
+            found.setdefault((one.k, one.n), {})[one.m] = min(ours.values()) < base
     return found
+
+
+def of_ours(one: PeerShape, times: Mapping[Key, float]) -> dict[str, float]:
+    """A shape's times of ways of ours."""
+    shape = (one.m, one.k, one.n)
+    return {key[3]: us for key, us in times.items() if key[:3] == shape and key[3].startswith(OURS)}
 
 
 def threshold_text() -> str:
@@ -148,34 +162,66 @@ def threshold_text() -> str:
     )
 
 
-def crossings(run: PeerRun) -> dict[tuple[int, int], tuple[int, int]]:
-    """By (k, n) with rows in steps: the fewest rows from which on ours are faster than one after the other.
+@dataclass(frozen=True)
+class Crossing:
+    """The fewest rows, in steps, from which on ours are faster than one after the other.
 
-    As registered and as measured; one step beyond the most rows where they never are.
+    Where they are at all rows tried it is the fewest of these "or fewer", where they are not at the most of
+    them it is one step beyond "or more": `bound`.
     """
+
+    rows: int
+    bound: str = ""
+
+    @property
+    def words(self) -> str:
+        """Such as "44" or "32 or fewer"."""
+        return f"{self.rows:,} {self.bound}".strip()
+
+
+def crossings(run: PeerRun) -> dict[tuple[int, int], tuple[Crossing, Crossing]]:
+    """By (k, n) with rows in steps of at most `STEP`: as registered and as measured, at the rows measured."""
     found = {}
     told, seen = (pays(run, times) for times in (run.registered_us(), run.measured_us()))
     for family, rows in seen.items():
-        if len(rows) >= LEAST_STEPS:
-            found[family] = _from(told[family]), _from(rows)
+        tried = in_steps(rows)
+        if len(tried) >= LEAST_STEPS:
+            found[family] = _from(told[family], tried), _from(rows, tried)
     return found
 
 
-def _from(rows: Mapping[int, bool]) -> int:
-    tried = sorted(rows)
+def in_steps(rows: Iterable[int]) -> list[int]:
+    """From the fewest on, until the next are more than a step away."""
+    ordered = sorted(rows)
+    ends = (at for at, (one, other) in enumerate(pairwise(ordered), 1) if other / one > STEP)
+    return ordered[: next(ends, len(ordered))]
+
+
+def _from(rows: Mapping[int, bool], tried: Sequence[int]) -> Crossing:
     lost = [at for at, m in enumerate(tried) if not rows[m]]
     first = lost[-1] + 1 if lost else 0
-    return tried[first] if first < len(tried) else round(tried[-1] ** 2 / tried[-2])
+    if first == len(tried):
+        return Crossing(round(tried[-1] ** 2 / tried[-2]), "or more")
+    return Crossing(tried[first], "" if first else "or fewer")
 
 
 def crossings_text(run: PeerRun) -> str:
-    """How many are within a step of `STEP`."""
+    """How many are within a step of `STEP`, and of how many of these that is not bounded."""
     found = crossings(run)
-    near = [max(one) / min(one) <= STEP for one in found.values()]
-    words = ", ".join(f"{told:,} / {seen:,} (K {k:,}, N {n:,})" for (k, n), (told, seen) in found.items())
+    if not found:
+        return f"The M from which on ours are faster than one after the other: {NOT_YET}."
+    near = [max(one.rows, other.rows) / min(one.rows, other.rows) <= STEP for one, other in found.values()]
+    ends = sum(
+        is_near and bool(told.bound or seen.bound)
+        for is_near, (told, seen) in zip(near, found.values(), strict=True)
+    )
+    words = ", ".join(
+        f"{told.words} / {seen.words} (K {k:,}, N {n:,})" for (k, n), (told, seen) in found.items()
+    )
+    bound = f" Of {ends} of them one of the two lies at an end of the rows tried, or beyond." if ends else ""
     return (
         "The M from which on ours are faster than one after the other, registered / measured, in steps of "
-        f"at most {STEP}: {words}. Within a factor of {STEP}: {sum(near)} of {len(near)} (must 90 %)."
+        f"at most {STEP}: {words}. Within a factor of {STEP}: {sum(near)} of {len(near)} (must 90 %).{bound}"
     )
 
 
@@ -188,15 +234,13 @@ def chosen(run: PeerRun, least: float) -> dict[tuple[int, int, int], tuple[str, 
     found = {}
     for one in run.shapes():
         shape = (one.m, one.k, one.n)
-        ours = {
-            key[3]: us
-            for key, us in told.items()
-            if key[:3] == shape and key[3].startswith(OURS) and key in seen
-        }
+        ours = {way: us for way, us in of_ours(one, told).items() if (*shape, way) in seen}
+        if not ours or (*shape, BASE) not in seen:
+            continue
         way = min(ours, key=lambda name: ours[name])
-        if told[*shape, "sequence"] < least * ours[way]:
-            way = "sequence"
-        found[shape] = way, seen[*shape, "sequence"] / seen[*shape, way]
+        if told[*shape, BASE] < least * ours[way]:
+            way = BASE
+        found[shape] = way, seen[*shape, BASE] / seen[*shape, way]
     return found
 
 
@@ -204,17 +248,17 @@ def choice_text(run: PeerRun) -> str:
     """What choosing by prediction alone gains, and loses."""
     least = margin()
     found = chosen(run, least)
-    taken = [gain for way, gain in found.values() if way != "sequence"]
+    taken = [gain for way, gain in found.values() if way != BASE]
     lost = [
         f"{m:,} x {k:,} x {n:,} ({way}, {gain:.2f})"
         for (m, k, n), (way, gain) in found.items()
         if gain < 0.99
     ]
+    fast = f", {geometric_mean(taken):.2f} times as fast there, {min(taken):.2f} at least" if taken else ""
     return (
         f"Chosen by prediction alone, ours where they are predicted to be {least:.2f} times as fast as "
-        f"one after the other: ours at {len(taken)} of {len(found)} shapes, {geometric_mean(taken):.2f} "
-        f"times as fast there, {min(taken):.2f} at least. More than 1 % below one after the other: "
-        f"{'; '.join(lost) if lost else 'nowhere'} (must nowhere)."
+        f"one after the other: ours at {len(taken)} of {len(found)} shapes{fast}. More than 1 % below one "
+        f"after the other: {'; '.join(lost) if lost else 'nowhere'} (must nowhere)."
     )
 
 
@@ -224,11 +268,10 @@ def hidden_shares(run: PeerRun) -> dict[tuple[int, int, int], float]:
     found = {}
     for one in run.shapes():
         shape = (one.m, one.k, one.n)
-        if one.m < LEAST_ROWS or (*shape, "gemm") not in alone:
-            continue
-        shorter = min(alone[*shape, "gemm"], alone[*shape, "all-reduce"])
-        ours = min(us for key, us in seen.items() if key[:3] == shape and key[3].startswith(OURS))
-        found[shape] = (seen[*shape, "sequence"] - ours) / shorter
+        parts = [alone.get((*shape, way)) for way in ("gemm", "all-reduce")]
+        ours, base = of_ours(one, seen), seen.get((*shape, BASE))
+        if one.m >= LEAST_ROWS and ours and base is not None and None not in parts:
+            found[shape] = (base - min(ours.values())) / min(us for us in parts if us is not None)
     return found
 
 

@@ -1,19 +1,21 @@
 """What two H200s took for products and their collectives: ours beside libraries', as tables of the page.
 
-Example: `python -m wavesim.evaluation.peer_timed` writes the blocks "timed" and "blind" of docs/two-gpus.md
-anew, from the lines that the measuring command wrote and the predictions registered before. A way that was
-wrong on any rank was not timed, and has no cell.
+Example: `python -m wavesim.evaluation.peer_timed` writes the blocks "timed", "blind" and others of
+docs/two-gpus.md anew, from the lines that the measuring command wrote and the predictions registered before.
+A way that was wrong on any rank was not timed, and has no cell.
 """
 
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
 
 import wavesim.recordings
-from wavesim.evaluation.peer_page import MOST_BYTES, PAGE, with_blocks
+from wavesim.evaluation.peer_page import MOST_BYTES, NOT_YET, PAGE, with_blocks
 from wavesim.evaluation.peer_registered import FITTED, SECOND, blind_text, tiles_text
+from wavesim.evaluation.peer_trials import trials_block
 from wavesim.guard.documents import read_json
 from wavesim.guard.program import run_program
 from wavesim.guard.reading import read_text
@@ -23,6 +25,7 @@ from wavesim.trace.trace import Trace
 
 FOLDER = Path(wavesim.recordings.__file__).parent / "two-gpus"
 TIMED, FIRST = FOLDER / "timed.json", FOLDER / "timed-first.json"
+SECOND_TIMED = SECOND.measured_in / TIMED.name  # of the second list
 TRACE = FOLDER / "calls" / "stores-2048.npz"  # deeper than the recordings that runners look for
 OURS = ("stores", "exchange", "blocks", "copies")  # beginnings of ways
 OPERATORS = {  # ways that the PyTorch operators have
@@ -53,11 +56,12 @@ FIGURES = (
 )
 
 Times = Mapping[str, float]
+Lines = Sequence[Mapping[str, Any]]
 
 
-def timed_lines() -> list[dict[str, Any]]:
-    """As the command wrote them."""
-    return list(read_json(TIMED, MOST_BYTES))
+def timed_lines(path: Path = TIMED) -> list[dict[str, Any]]:
+    """As the command wrote them; none where nothing was measured."""
+    return list(read_json(path, MOST_BYTES)) if path.exists() else []
 
 
 def medians(line: Mapping[str, Any]) -> dict[str, float]:
@@ -80,39 +84,46 @@ def best_of_ours(times: Times) -> tuple[float, str]:
 
 
 def gains(
-    kind: str, base: str = "sequence", rows: tuple[int, int] = (1, 1 << 30), *, of_operators: bool = False
+    lines: Lines,
+    kind: str,
+    base: str = "sequence",
+    rows: tuple[int, int] = (1, 1 << 30),
+    *,
+    of_operators: bool = False,
 ) -> list[float]:
     """By shape: a library over the best of ours, or of those ways that the operators have.
 
     "library": in a row or in chunks.
     """
     found = []
-    for line in timed_lines():
+    for line in lines:
         times = medians(line)
         over = fastest(times, ("sequence", "chunks") if base == "library" else (base,))
-        if line["kind"] == kind and rows[0] <= line["size"][0] <= rows[1] and over:
-            own = {way: times[way] for way in OPERATORS[kind] if way in times} if of_operators else times
-            found.append(over[0] / best_of_ours(own)[0])
+        own = fastest(times, OURS)
+        if of_operators:
+            own = min(((times[way], way) for way in OPERATORS[kind] if way in times), default=None)
+        if line["kind"] == kind and rows[0] <= line["size"][0] <= rows[1] and over and own:
+            found.append(over[0] / own[0])
     return found
 
 
-def hidden_shares() -> list[float]:
+def hidden_shares(lines: Lines) -> list[float]:
     """Of all-reduces of many rows whose product was timed alone in the same run: of the shorter of product
     and all-reduce the share that the fastest of ours hides. What the product leaves of one after the other
     is the all-reduce.
     """
     found = []
-    for line in timed_lines():
+    for line in lines:
         times = medians(line)
-        if line["kind"] == "all-reduce" and line["size"][0] >= LARGE[0] and ALONE in times:
+        if line["kind"] == "all-reduce" and line["size"][0] >= LARGE[0] and {ALONE, "sequence"} <= set(times):
             alone, base = times[ALONE], times["sequence"]
             found.append((base - best_of_ours(times)[0]) / min(alone, base - alone))
     return found
 
 
-def hidden_text() -> str:
+def hidden_text(lines: Lines) -> str:
     """The median and the extremes; that it was not measured where it was not."""
-    shares = [100 * share for share in hidden_shares()]
+    shares = [100 * share for share in hidden_shares(lines)]
     if not shares:
         return "How much of the time that could be hidden is hidden is not measured yet."
     return (
@@ -124,6 +135,17 @@ def hidden_text() -> str:
 
 def timed_block() -> str:
     """All shapes of all collectives, what is gained in all, and a recorded call."""
+    lines = timed_lines()
+    return "\n".join([_tables(lines), "", trace_text(Trace.load(TRACE))])
+
+
+def second_block() -> str:
+    """The same of the second list."""
+    lines = timed_lines(SECOND_TIMED)
+    return _tables(lines) if lines else f"What it takes by shape: {NOT_YET}."
+
+
+def _tables(lines: Lines) -> str:
     libraries = {
         "in a row": "sequence",
         "in chunks": "chunks",
@@ -136,25 +158,33 @@ def timed_block() -> str:
         f"| | M x K x N | {' | '.join(head)} | way | times |",
         "| --- | --- |" + " --: |" * len(head) + " --- | --: |",
     ]
-    for line in timed_lines():
+    for line in lines:
         m, k, n = line["size"]
         times = medians(line)
-        best, way = best_of_ours(times)
+        best, way = fastest(times, OURS) or (0.0, "-")
         others = [fastest(times, (name,)) for name in libraries.values()]
         cells = [f"{one[0]:,.0f}" if one else "-" for one in others]
         cells += [f"{times[name]:,.0f}" if name in times else "-" for name in ("stores", "exchange")]
-        cells += [f"{best:,.0f}", way, f"{times['sequence'] / best:.2f}"]
+        gain = f"{times['sequence'] / best:.2f}" if best and "sequence" in times else "-"
+        cells += [f"{best:,.0f}" if best else "-", way, gain]
         rows.append(f"| {line['kind']} | {m:,} x {k:,} x {n:,} | {' | '.join(cells)} |")
-    return "\n".join([*rows, "", *_figures(), "", hidden_text(), "", trace_text(Trace.load(TRACE))])
+    return "\n".join([*rows, "", *_figures(lines), "", hidden_text(lines), "", commits_text(lines)])
 
 
-def _figures() -> list[str]:
+def commits_text(lines: Lines) -> str:
+    """Of which kernels the rows are."""
+    counted = Counter(line["commit"][:8] for line in lines)
+    words = ", ".join(f"{commit} ({count})" for commit, count in counted.most_common())
+    return f"Rows by commit of the kernels: {words}."
+
+
+def _figures(lines: Lines) -> list[str]:
     rows = [
         "| ours, times as fast as | of | rows | shapes | geometric mean | least | most | must | aim |",
         "| --- | --- | --- | --: | --: | --: | --: | --: | --: |",
     ]
     for words, kind, size, base, must, aim in FIGURES:
-        found = gains(kind, base, size, of_operators=size == DISPATCHED)
+        found = gains(lines, kind, base, size, of_operators=size == DISPATCHED)
         if not found:
             continue  # that library was not measured
         many = "256 or fewer" if size == SMALL else f"{size[0]:,} or more"
@@ -187,13 +217,15 @@ def trace_text(trace: Trace) -> str:
 
 
 def main() -> int:
-    """Writes both blocks, and how far whole ways were off."""
+    """Writes the blocks, and how far whole ways were off."""
     write_text(REGISTERED, tiles_text())
     blocks = {
         "timed": timed_block(),
         "blind": blind_text(),
         "fitted": blind_text(FITTED),
         "second": blind_text(SECOND),
+        "second timed": second_block(),
+        "trials": trials_block(),
     }
     write_text(PAGE, with_blocks(read_text(PAGE, MOST_BYTES), blocks))
     return 0

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from wavesim.evaluation.peer_timed import OPERATORS, medians, timed_lines
+from wavesim.evaluation.peer_timed import OPERATORS, SECOND_TIMED, medians, timed_lines
 from wavesim.guard.program import run_program
 from wavesim.guard.writing import write_text
 from wavesim_gpu.peers.choice import CHOICES, LIBRARY, USUAL_TILE, PeerChoice
@@ -26,7 +26,7 @@ def choice_from(line: Mapping[str, Any]) -> PeerChoice:
     """Of a line that the measuring command wrote."""
     times = medians(line)
     known = [way for way in OPERATORS[line["kind"]] if way in times]
-    if not known:
+    if not known or "sequence" not in times:
         return PeerChoice(LIBRARY, USUAL_TILE)
     way = min(known, key=times.__getitem__)
     tile = re.match(r"(\d+)x(\d+)", line["ways"][way]["words"])
@@ -38,7 +38,7 @@ def choice_from(line: Mapping[str, Any]) -> PeerChoice:
 def choices_text() -> str:
     """The file."""
     rows = []
-    for line in timed_lines():
+    for line in [*timed_lines(), *timed_lines(SECOND_TIMED)]:
         m, k, n = line["size"]
         one = choice_from(line)
         rows.append(f'    ["{line["kind"]}", {m}, {n}, {k}, "{one.way}", {one.tile[0]}, {one.tile[1]}],')

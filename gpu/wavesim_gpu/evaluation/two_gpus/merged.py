@@ -18,11 +18,12 @@ from wavesim.guard.documents import json_value
 from wavesim.guard.program import run_program
 from wavesim.guard.reading import read_text
 from wavesim.guard.writing import write_text
+from wavesim_gpu.evaluation.two_gpus.cases import LISTS, shapes
 from wavesim_gpu.evaluation.two_gpus.entries import MOST_BYTES
 
 
 def in_one(lines: Iterable[Any]) -> list[dict[str, Any]]:
-    """By collective, then by rows as they come. Raises `RecordingError` for a line that is no measurement."""
+    """By collective, then as the lists have the shapes. Raises `RecordingError` for no measurement."""
     found: dict[tuple[str, tuple[int, ...]], dict[str, Any]] = {}
     for number, line in enumerate(lines, 1):
         try:
@@ -34,7 +35,11 @@ def in_one(lines: Iterable[Any]) -> list[dict[str, Any]]:
             raise RecordingError(
                 f"line {number} is no line of the measuring command ({error!r}); give its --out files"
             ) from error
-    return sorted(found.values(), key=lambda line: COLLECTIVES.index(line["kind"]))
+    listed = {size: at for at, size in enumerate(size for name in LISTS for size in shapes(name))}
+    return sorted(
+        found.values(),
+        key=lambda line: (COLLECTIVES.index(line["kind"]), listed.get(tuple(line["size"]), len(listed))),
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -103,7 +103,8 @@ def test_shapes_are_chosen_by_number_and_by_what_a_collective_can_take(monkeypat
     assert command.chosen("0:2", "all-reduce") == ((16, 64, 64), (512, 64, 64))
     assert command.chosen("0:3", "reduce-scatter") == ((512, 64, 64), (1024, 64, 64))
     assert len(command.chosen("1:", "all-reduce")) == 2
-    for wrong in ("2:1", "0:4", "3:", "x", "1"):
+    assert command.chosen("2,0:1", "all-reduce") == ((1024, 64, 64), (16, 64, 64))
+    for wrong in ("2:1", "0:4", "3:", "x", "3", "1,", ":2"):
         with pytest.raises(DescriptionError, match="--shapes is"):
             command.chosen(wrong, "all-reduce")
     assert command.devices_of("0,0", "skew") == (0, 0)
