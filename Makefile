@@ -171,6 +171,7 @@ gpu-peers:
 
 peers-pages: $(VENV)/.has-all
 	$(PY) -m wavesim_gpu.evaluation.two_gpus.collected $(PEERS)
+	$(PY) -m wavesim.evaluation.peer_limits
 
 clean:
 	rm -rf $(VENV) build dist wavesim.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

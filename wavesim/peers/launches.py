@@ -19,7 +19,7 @@ from wavesim.peers.exchange import exchange_program
 from wavesim.peers.library import library_program
 from wavesim.peers.program import COMMUNICATE, COMPUTE, PeerItem, PeerKernel, PeerProgram, Send, Sender
 from wavesim.peers.times import PeerTimes, dram_bytes_per_s, parameters_of
-from wavesim.peers.way import ADDING_SMS, PeerWay
+from wavesim.peers.way import ADDING_SMS, GATHERING_SMS, PeerWay
 from wavesim.plan.order import Tile
 from wavesim.plan.policy import Policy
 
@@ -127,6 +127,8 @@ class _Tiles:
         works = [stage.work for stage in self._pipeline.stages if stage.device == rank]
         shares = [work for work in works if isinstance(work, SharedTiles)]
         is_gathered = any(work.inputs == 1 for work in shares)
+        if is_gathered and self._way.method == "copies" and all(work.inputs == 1 for work in shares):
+            return GATHERING_SMS
         return (self._way.sms or is_gathered * ADDING_SMS) if shares else 0
 
     def _share(self, stage: Stage) -> None:

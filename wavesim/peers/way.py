@@ -40,6 +40,7 @@ COUNTED: dict[Method, str] = {
 USUAL = {"chunks": 4, "stores": 0, "exchange": 0, "blocks": 16, "copies": 8}
 MAY_BE_ZERO = ("stores", "exchange")
 ADDING_SMS = 8  # beside copies
+GATHERING_SMS = 1  # beside copies of an all-gather: of the warp that posts what has come
 MOST, MOST_AHEAD = 128, 4096
 WORDS = (
     "sequence, one-shot, two-shot, chunks:4, plain-stores, stores, stores:8, exchange, blocks:16, copies:8"
