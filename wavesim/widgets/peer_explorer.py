@@ -17,7 +17,7 @@ from wavesim.model.host import Host
 from wavesim.model.link import load_link
 from wavesim.peers.prediction import one_gemm
 from wavesim.peers.simulation import simulate_peers
-from wavesim.peers.way import PeerWay
+from wavesim.peers.way import PeerWay, parse_way
 from wavesim.trace.trace import Trace
 from wavesim.view.export import save_html
 from wavesim.view.peer_scene import scene_of_peers
@@ -31,6 +31,8 @@ WAYS = {
     "in chunks, two streams": "chunks",
     "tiles as they are made": "stores",
     "blocks that store": "blocks",
+    "halves exchanged (2 GPUs)": "exchange",
+    "the copy engine": "copies",
 }
 ROWS = (128, 256, 384, 512, 768, 1024)
 GPUS = (2, 4, 8)
@@ -83,15 +85,13 @@ class PeerExplorer(ipywidgets.VBox):
     def shown_way(self) -> PeerWay:
         """The way, with as many SMs as the slider says; blocks that store need at least two."""
         method = WAYS[self.way.value]
-        if method == "chunks":
-            return PeerWay("chunks", 4)
         if method == "blocks":
             return PeerWay("blocks", max(2, self.sms.value))
-        return PeerWay("stores", self.sms.value) if method == "stores" else PeerWay("sequence")
+        return PeerWay("stores", self.sms.value) if method == "stores" else parse_way(method)
 
     def refresh(self) -> None:
         """Shows what the controls say, or why it cannot run beside the last picture that could."""
-        self.sms.disabled = WAYS[self.way.value] in ("sequence", "chunks")
+        self.sms.disabled = WAYS[self.way.value] not in ("stores", "blocks")
         try:
             self.trace, self.picture.scene = self._simulated()
         except WavesimError as error:

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from wavesim.widgets.peer_explorer import ROWS, PeerExplorer
+from wavesim.widgets.peer_explorer import ROWS, WAYS, PeerExplorer
 
 
 def test_one_after_the_other_shows_an_idle_link_and_tiles_show_it_in_use():
@@ -47,6 +47,15 @@ def test_a_setting_that_cannot_be_is_said_beside_the_last_picture():
     shown.gpus.value = 8
     assert not shown.problem.value
     assert shown.html().startswith("<style>")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_that_is_offered_is_drawn_and_an_exchange_of_four_is_refused_in_words(way):
+    shown = PeerExplorer(way=way, rows=512)
+    assert shown.trace.header.plan.startswith(WAYS[way])
+    assert shown.picture.scene["blocks"]
+    shown.gpus.value = 4
+    assert ("is for one GEMM on 2 GPUs" in str(shown.problem.value)) == (WAYS[way] == "exchange")
 
 
 def test_a_move_is_drawn_at_once():

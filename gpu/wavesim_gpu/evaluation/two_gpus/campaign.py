@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.errors import DescriptionError, DeviceError, WavesimError
+from wavesim.guard.appending import open_appending
 from wavesim.guard.options import BAD_INPUT, OneLineParser, integer, number
 from wavesim.guard.program import run_program
 from wavesim.guard.reading import read_text
@@ -138,14 +139,17 @@ class Campaign:
 
 def run_command(command: Sequence[str], log: Path, seconds: float) -> int | None:
     """A process group of its own, which is ended with all that it has started where it takes longer."""
-    with log.open("ab") as file:
+    file = open_appending(log)
+    try:
         process = subprocess.Popen(command, stdout=file, stderr=file, start_new_session=True)  # noqa: S603  # ours
-        try:
-            return process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return None
-        finally:
-            _end(process)
+    finally:
+        os.close(file)
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        _end(process)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
