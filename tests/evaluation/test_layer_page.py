@@ -76,7 +76,9 @@ def test_the_tables_hold_every_model_all_of_them_and_host_times(tmp_path):
 
 def test_registered_gains_of_our_kernels_are_compared_with_measured_ones(tmp_path):
     said = " ".join(full_block(loaded(tmp_path)).split())
-    assert "registered before: off by 1.0 points (median of 6 shapes, 1.0 at most). Our kernels were" in said
+    assert (
+        "registered before: off by 1.0 points (median of 6 shapes, 1.0 at most). - Our kernels were" in said
+    )
     assert "faster than cuBLASLt at 6 shapes, as expected at 6 of these" in said
     content = made_up()
     content["registered"]["choices"] = [{"name": "Llama 3 8B M=1", "failed": "ImportError: no"}]

@@ -41,6 +41,10 @@ def test_gains_are_of_stream_sync_and_what_was_simulated_stands_beside(tmp_path,
     assert "One a GPU, 2026-01-02, commit abcdef1, 20 rounds." in block
     assert "| GPT-3 | 512 | 512 | 100.0 (80) | +3.0 (+5.0) | -4.0 (+10.0) |" in block
     assert "Best plan: +3.0 to +3.0 %" in block
+    assert "stream sync takes 0.80 to 0.80 of its measured time" in block
+    assert (
+        "off by 8.0 points (median) and 12.8 (90 %); of 2 of a point or more the sign is right in 1." in block
+    )
 
 
 def test_without_a_measurement_the_page_says_so(tmp_path, monkeypatch):

@@ -98,7 +98,7 @@ def full_block(layers: LayerResults) -> str:
             _table(
                 _HEAD, [*(_model_row(layers, model) for model in layers.models), _model_row(layers, None)]
             ),
-            _filled(" ".join(_findings(layers))),
+            "\n".join(_item(found) for found in _findings(layers)),
             _table(_HOST_HEAD, _host_rows(layers)),
             *([_failures(layers)] if layers.failures else []),
             SHOWN.format(title=Markup(speeds_figure(layers).layout.title.text.replace(BREAK, " "))),
@@ -200,6 +200,10 @@ def _failures(layers: LayerResults) -> str:
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     marks = " | ".join("---" for _ in head)
     return "\n".join(f"| {line} |" for line in [" | ".join(head), marks, *(" | ".join(row) for row in rows)])
+
+
+def _item(text: str) -> str:
+    return fill(f"- {text}", LINE, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
 
 
 def _filled(text: str) -> str:

@@ -11,6 +11,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
+
 from wavesim.errors import RecordingError
 from wavesim.evaluation.paper_attention_cases import BACKENDS, FOLDER, PREDICTIONS
 from wavesim.guard.program import run_program
@@ -54,7 +56,29 @@ def block() -> str:
         parts += [f"{kernels['title']}.", _table(cases, simulated)]
     others = [case for case in result["cases"] if not case["has_softmax"]]
     parts += ["The published program's chain, portable products.", _table(others, simulated)]
+    parts.append(
+        _errors_text([(case, simulated[_key(case)]) for case in result["cases"] if _key(case) in simulated])
+    )
     return "\n\n".join(part for part in parts if part)
+
+
+def _errors_text(pairs: list[tuple[Entry, Entry]]) -> str:
+    """How far simulated times and gains are from measured ones, over all tables."""
+    gains = [
+        (gain(case, i, "median_us"), gain(said, i, "simulated_us"))
+        for case, said in pairs
+        for i in range(1, len(case["plans"]))
+    ]
+    if not gains:
+        return ""
+    shares = [said["plans"][0]["simulated_us"] / case["plans"][0]["median_us"] for case, said in pairs]
+    errors = [abs(measured - said) for measured, said in gains]
+    told = [(measured > 0) == (said > 0) for measured, said in gains if abs(measured) >= 1]
+    return (
+        f"Simulated, stream sync takes {min(shares):.2f} to {max(shares):.2f} of its measured time. Gains "
+        f"are off by {median(errors):.1f} points (median) and {np.percentile(errors, 90):.1f} (90 %); of "
+        f"{len(told)} of a point or more the sign is right in {sum(told)}."
+    )
 
 
 def _count_text(measured: int, missing: int) -> str:

@@ -130,7 +130,7 @@ STAGES = (
         "us",
         "the kernel alone, measured; of all stages or of none",
         "a roofline",
-        "real kernels reach 40 to 95 % of a roofline: trust the sign and the shape; `predict` requires it",
+        "real kernels reach 40 to 95 % of a roofline, so gains are a rough guess; `predict` requires it",
         "kernel_us = 320.0",
     ),
     Field(

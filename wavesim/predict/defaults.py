@@ -123,7 +123,7 @@ def _from_kernel_times(pipeline: Pipeline, device: Device, kernel_ns: Mapping[st
 def _from_data_sheet(pipeline: Pipeline, device: Device) -> KnownCosts:
     assumed = costs_of(device.name).defaults_in("overheads")
     sheet = f"a roofline from {device.name}'s data sheet"
-    trust = "compare plans by it, not devices; trust the shape and the sign, not the size"
+    trust = "compare plans by it, not devices, and take gains as a rough guess"
     text = f"{sheet}, never measured: {trust}{assumed_text(assumed)}"
     defaults = (f"tile_ns: {sheet}", *map(str, assumed))
     return KnownCosts(roofline(pipeline, device), text, defaults=defaults)
