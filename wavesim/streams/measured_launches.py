@@ -145,6 +145,10 @@ def _launches(data: dict[str, Any]) -> MeasuredLaunches:
     sm_count = whole("sm_count", data["device"]["sm_count"], 1, 65_536)
     threads = whole("max_threads_per_sm", data["device"]["max_threads_per_sm"], THREADS, 65_536)
     child_ns = _child_ns(data["children"], sm_count * (threads // THREADS))
+    alone_ns = [one.time_ns for one in uneven if one.launcher == "nobody" and one.time_ns]
+    if not alone_ns:
+        raise ValueError("uneven has no times of nobody, which say what an item takes")
+    whole("callers", len(data["callers"]), 1, MOST_ROWS)
     family = data.get("family")
     found = MeasuredLaunches(
         device=bounded_text("device", data["device"]["name"]),
@@ -156,7 +160,7 @@ def _launches(data: dict[str, Any]) -> MeasuredLaunches:
         deepest=whole("levels: deepest", data["levels"]["deepest"], 0, 64),
         uneven=uneven,
         start_ns=min(map(_between_begins, data["callers"])),
-        item_ns=next(one.time_ns for one in uneven if one.launcher == "nobody") / MOST_ITEMS,
+        item_ns=alone_ns[0] / MOST_ITEMS,
         child_ns=child_ns,
         complete_ns=0.0
         if not family

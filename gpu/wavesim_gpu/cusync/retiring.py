@@ -4,6 +4,7 @@ Example: of two convolutions in which each row of tiles is awaited only the seco
 have all that they wait for, the first's have posted all that they ever will, and leave without a word.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from wavesim.codegen.stage_text import StageLinks
@@ -31,6 +32,7 @@ def retiring_stages(
 def _awaits_all_posts(pipeline: Pipeline, arrays: Sequence[SemaphoreArray], schedule_of: Schedules) -> bool:
     """Whether each semaphore is awaited until all that post it have."""
     awaited = set()
+    posts = {array.first: Counter(array.table.semaphore_of_tile) for array in arrays}
     for stage in pipeline.stages:
         schedule = schedule_of(stage)
         if schedule is None:
@@ -40,6 +42,6 @@ def _awaits_all_posts(pipeline: Pipeline, arrays: Sequence[SemaphoreArray], sche
             table = inputs[number].table
             tile = y * pipeline.stage(inputs[number].producer).grid.x + x
             semaphore = table.semaphore_of_tile[tile]
-            if table.value_of_tile[tile] == table.semaphore_of_tile.count(semaphore):
+            if table.value_of_tile[tile] == posts[inputs[number].first][semaphore]:
                 awaited.add(inputs[number].first + semaphore)
     return len(awaited) == sum(array.table.count for array in arrays)

@@ -159,6 +159,8 @@ class LaunchingKernels:
             return Contender(lambda: self.launch("launch_from_many", 1, 32, *arguments), self.stream)
 
         none, one = interleaved([parent(0), parent(1)], ROUNDS, 0, 10 * HEAD_START_NS)
+        if int(error[0]) or not int(stamps[0]):
+            raise WavesimError(f"family: launches of one child failed with {int(error[0])}")
         return {"none_ns": none.times_ns, "one_ns": one.times_ns}
 
     def children(self) -> dict[str, Any]:

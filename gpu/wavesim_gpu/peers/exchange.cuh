@@ -6,7 +6,8 @@
 //                  | staging of rank 1 v        ^ staging of rank 0
 //   rank 1   | its tiles of rank 0's rows | own rows: + what rank 0 sent | ...   -> out of 0 and 1
 //
-// Both outputs are rounded, then added and rounded again: of two ranks the same bits as fp32 sums of rounded outputs.
+// Both outputs are rounded, then added and rounded again: of two ranks the same bits as fp32 sums of rounded outputs, but
+// for the sign of a zero: nothing is added to what is sent, which is a zero that makes -0 a 0.
 #pragma once
 
 #include <kernels/sm90/tma.cuh>

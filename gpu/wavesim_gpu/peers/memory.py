@@ -48,9 +48,9 @@ class SharedMemory:
 
     def require_inside(self, name: str, size: int) -> None:
         """Raises `DescriptionError` where a call would write more than a region holds."""
-        held = self.layout.sizes[name]
+        held = self.layout.sizes.get(name, 0)
         if size > held:
             raise DescriptionError(
                 f"peer memory: {name} holds {held} bytes; this call writes {size}. Make its memory for the "
-                "largest call"
+                "largest call, and for its way"
             )

@@ -16,6 +16,7 @@ WAYS: tuple[Way, ...] = get_args(Way)
 # Blocks that write fill an NVLink from 16 on; adding is half of what they then do, and each costs the GEMM an
 # SM.
 REDUCE_BLOCKS, SEND_BLOCKS = 8, 16
+MOST_LIMIT_S = 1e6  # of a wait: 11 days, which nanoseconds in 64 bits hold
 ADDING_PER_SM = 2  # blocks that add tiles, reduce.cu's reduce_blocks_per_sm; those that norm rows fill an SM
 EXCHANGING = 2  # ranks: of more, the sums of rounded outputs would be rounded more than once
 LIMIT_S = 30.0
@@ -144,6 +145,15 @@ def require_way(problem: SharedGemm, options: CallOptions) -> None:
     """Raises `DescriptionError` for a way that a product's tiles cannot take."""
     if options.way not in WAYS:
         raise DescriptionError(f"SharedGemm: way is {options.way!r}; it must be one of {', '.join(WAYS)}")
+    if options.ahead < 0:
+        raise DescriptionError(
+            f"SharedGemm: ahead is {options.ahead}; of the other's tiles 0 (all) or more come first"
+        )
+    if not 0 < options.limit_s <= MOST_LIMIT_S:
+        raise DescriptionError(
+            f"SharedGemm: limit_s is {options.limit_s}; a wait lasts more than 0 s and at most "
+            f"{MOST_LIMIT_S:,.0f}. Use {LIMIT_S:g}"
+        )
     if problem.gathers:
         _require_gathering(problem, options)
         return

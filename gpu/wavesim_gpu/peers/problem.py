@@ -254,7 +254,9 @@ class SharedGemm:
 
     @property
     def plan(self) -> Plan:
-        """Persistent blocks in groups of rows, none of which reaches from one rank's rows into another's."""
+        """Persistent blocks in groups of rows. Where sums follow none reaches from one rank's rows into
+        another's, unless groups were too few rows; of an all-gather the last of a rank's may.
+        """
         words = "persistent+pdl+tile" if self.gathers else "persistent+one-stream+boundary"
         most = self.rows // self.ranks if self.collective.kind != "all-reduce" else self.rows
         if self.chunk_rows:

@@ -22,7 +22,7 @@ from wavesim_gpu.peers.options import CallOptions, blocks_of, require_way
 from wavesim_gpu.peers.problem import SharedGemm
 from wavesim_gpu.peers.rank_launches import RankLaunches
 from wavesim_gpu.peers.rank_view import RankOperands, RankView
-from wavesim_gpu.peers.regions import ELEMENT, failure, layout_of
+from wavesim_gpu.peers.regions import ELEMENT, failure, layout_of, require_room
 from wavesim_gpu.peers.sends import BESIDE, MAIN
 from wavesim_gpu.runtime.device import query
 
@@ -65,6 +65,7 @@ class SharedGemmProgram:
         _require_ranks(problem, group, self.options)
         self.group, self.problem, self.operands = group, problem, operands
         self.memory = memory or group.allocate(layout_of(problem, self.options.way))
+        require_room(self.memory, problem, self.options.way)
         self.outs: dict[int, Any] = {}
         self.next_outs: dict[int, Any] = {}
         self.streams = {rank: group.streams_of(rank) for rank in group.ranks}
@@ -141,7 +142,6 @@ class SharedGemmProgram:
         if problem.gathers:
             return cupy.zeros((problem.m, problem.n), kind)
         rows = problem.m // (problem.ranks if problem.collective.kind == "reduce-scatter" else 1)
-        self.memory.require_inside("out", rows * problem.n * ELEMENT)
         return self._view(rank, cupy, "out", (rows, problem.n), kind)
 
     def _view_of(self, rank: int, cupy: Any) -> RankView:

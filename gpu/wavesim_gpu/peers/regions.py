@@ -8,7 +8,7 @@ from typing import Any
 
 from wavesim.errors import DeadlockError, Waiter
 from wavesim_gpu.peers.layout import ERRORS, FACTS, MAX_WAITERS
-from wavesim_gpu.peers.memory import PeerLayout
+from wavesim_gpu.peers.memory import PeerLayout, SharedMemory
 from wavesim_gpu.peers.options import Way
 from wavesim_gpu.peers.problem import SharedGemm
 
@@ -39,11 +39,19 @@ def layout_of(problem: SharedGemm, way: Way = "stores") -> PeerLayout:
         "staging": parities * ranks * matrix,
         "out": matrix // (ranks if problem.collective.kind == "reduce-scatter" else 1),
     }
-    if way != "stores":
+    if way in ("blocks", "copies"):
         sizes |= {"sent": WORD * ranks * tiles, "outbox": parities * matrix}
     if following:
         sizes["normed"] = matrix
     return PeerLayout(sizes)
+
+
+def require_room(memory: SharedMemory, problem: SharedGemm, way: Way) -> None:
+    """Raises `DescriptionError` for memory that was made for another call: kernels would store outside of
+    it, on all ranks.
+    """
+    for name, size in layout_of(problem, way).sizes.items():
+        memory.require_inside(name, size)
 
 
 def failure(problem: SharedGemm, rank: int, found: Any, limit_s: float) -> DeadlockError:

@@ -20,6 +20,7 @@ from torch.nn.functional import linear
 from wavesim.errors import DescriptionError, WavesimError
 from wavesim.model.collective import Collective
 from wavesim.peers.tiles import split_of
+from wavesim_gpu.kernels.sm90.parameters import ALIGNMENT
 from wavesim_gpu.peers.choice import LIBRARY, PeerChoice, choice_of
 from wavesim_gpu.peers.groups import PeerGroup, ProcessPeers
 from wavesim_gpu.peers.memory import SharedMemory
@@ -114,7 +115,7 @@ def _fits(name: str, x: Tensor, w: Tensor, group: Any) -> bool:
     if x.device.type != "cuda" or x.dtype not in _DTYPES or torch.cuda.is_current_stream_capturing():
         return False
     ranks = dist.get_world_size(group)
-    m, k = x.numel() // x.shape[-1], x.shape[-1]
+    m, k = x.numel() // max(1, x.shape[-1]), x.shape[-1]  # a K of 0 is the library's
     rows = m if name == "row_parallel_linear" else m * ranks
     return _choice(_KINDS[name], (rows, w.shape[0], k), ranks, x.device).way != LIBRARY
 
@@ -150,7 +151,7 @@ class _Calls:
     programs: dict[tuple[SharedGemm, int, int], SharedGemmProgram] = field(default_factory=dict)
 
     def run(self, name: str, x: Tensor, w: Tensor) -> Tensor:
-        rows, (n, k) = x.reshape(-1, x.shape[-1]).contiguous(), w.shape
+        rows, (n, k) = aligned(x.reshape(-1, x.shape[-1])), w.shape
         m = rows.shape[0] * (self.group.rank_count if name == "column_parallel_linear" else 1)
         collective = Collective(_KINDS[name])  # type: ignore[arg-type]
         chosen = _choice(collective.kind, (m, n, k), self.group.rank_count, x.device)
@@ -163,7 +164,7 @@ class _Calls:
         options = options_named("stores" if chosen.way == LIBRARY else chosen.way)
         if options.way == "exchange":
             problem = in_halves(problem)
-        program = self._program(problem, rows, w.contiguous(), options)
+        program = self._program(problem, rows, aligned(w), options)
         out = program.run_on(torch.cuda.current_stream(x.device).cuda_stream)
         found = torch.as_tensor(out, device=x.device).view(x.dtype)
         # What peers store to is written again by the next call.
@@ -183,6 +184,15 @@ class _Calls:
                 self.group, problem, {rank: arrays}, options, memory=self.memories[problem]
             )
         return self.programs[key]
+
+
+def aligned(tensor: Tensor) -> Tensor:
+    """The tensor, dense, from an address that TMA takes; a copy where it begins elsewhere.
+
+    Where a view begins may differ from rank to rank, and must not decide whether a rank takes part.
+    """
+    dense = tensor.contiguous()
+    return dense if dense.data_ptr() % ALIGNMENT == 0 else dense.clone()
 
 
 def _device_array(tensor: Tensor) -> Any:

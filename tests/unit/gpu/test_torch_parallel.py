@@ -47,6 +47,19 @@ def test_two_processes_sum_gather_and_refuse(tmp_path):
     mp.spawn(_rank, (str(tmp_path / "meeting"),), nprocs=RANKS)
 
 
+def test_a_view_that_begins_where_tma_cannot_is_copied_and_others_are_not():
+    from wavesim_gpu.torch.parallel import aligned  # where there is PyTorch
+
+    whole = torch.arange(33, dtype=torch.float16)
+    for view in (whole[:32], whole[8:32]):
+        assert aligned(view).data_ptr() == view.data_ptr()
+    for view in (whole[1:33], whole.view(3, 11).T):
+        found = aligned(view)
+        assert found.data_ptr() % 16 == 0
+        assert found.is_contiguous()
+        assert torch.equal(found, view)
+
+
 def test_without_a_process_group_the_call_says_what_to_do():
     with pytest.raises(DescriptionError, match="init_process_group"):
         wavesim_gpu.row_parallel_linear(torch.randn(2, 8), torch.randn(4, 8))

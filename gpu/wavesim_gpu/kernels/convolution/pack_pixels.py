@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from wavesim.errors import DescriptionError
+from wavesim.guard.bounds import shown
 from wavesim.model.convolution import CHANNEL_UNIT, Conv2D
 from wavesim.model.convolution_reads import pixels_read
 from wavesim.model.dependency import Dependency, x, y
@@ -25,10 +27,12 @@ SOURCE = Path(__file__).with_suffix(".cu")
 ROWS, THREADS = 4, 256  # image rows of a block, as many of its threads
 
 
-def pixel_packing(name: str, conv: Conv2D, colours: int) -> OwnKernel:
-    """What makes the images of a convolution: x (image rows, columns * colours) to out (pixels, 8)."""
-    zeros, image_rows = conv.kernel_size // 2, conv.images * conv.height
-    width = conv.width - 2 * zeros
+def pixel_packing(name: str, conv: Conv2D, colours: int, zeros: int) -> OwnKernel:
+    """What makes the images of a convolution: x (image rows, columns * colours) to out (pixels, 8).
+
+    Of the images' columns the first and the last `zeros` are zeros.
+    """
+    image_rows, width = conv.images * conv.height, conv.width - 2 * zeros
     grid = Grid(1, -(-image_rows // ROWS))
 
     def rows_of(tile: int) -> tuple[int, int]:
@@ -64,13 +68,23 @@ def pixel_packing(name: str, conv: Conv2D, colours: int) -> OwnKernel:
 def with_packed_images(pipeline: Pipeline, colours: int) -> Pipeline:
     """The same with the images of its first convolution packed: a stage before it, "pack".
 
-    That convolution is described on images of 8 channels, with as much padding to the left as above.
+    That convolution is described on images of 8 channels. Raises `DescriptionError` for other channels, and
+    for colours that they have no room for.
     """
     first = pipeline.stages[0]
-    conv = first.work
-    assert isinstance(conv, Conv2D)
-    wide = replace(conv, width=conv.width + 2 * conv.window.left, column_padding=0, packs_rows=True)
-    pack = Stage("pack", pixel_packing("pack", wide, colours), buffers={"out": "packed"})
+    conv, start = first.work, f"with_packed_images: stage {first.name}"
+    if not isinstance(conv, Conv2D):
+        raise DescriptionError(f"{start} is a {type(conv).__name__}; pack the images of a Conv2D")
+    if conv.channels != CHANNEL_UNIT or conv.packs_rows:
+        raise DescriptionError(
+            f"{start} reads {conv.channels} channels, packs_rows is {conv.packs_rows}; describe it on images "
+            f"of {CHANNEL_UNIT} channels, before they are packed"
+        )
+    if type(colours) is not int or not 1 <= colours <= CHANNEL_UNIT:
+        raise DescriptionError(f"{start}: colours is {shown(colours)}; a pixel has 1 to {CHANNEL_UNIT}")
+    zeros = conv.window.left
+    wide = replace(conv, width=conv.width + 2 * zeros, column_padding=0, packs_rows=True)
+    pack = Stage("pack", pixel_packing("pack", wide, colours, zeros), buffers={"out": "packed"})
     packed = replace(first, work=wide, buffers={**first.buffers, "a": "packed"})
     need = Dependency(packed[x, y], [pixels_read(pack, ROWS * wide.width, wide)])
     rest = pipeline.with_stages({stage.name: stage for stage in (*pipeline.stages, packed)})

@@ -1,10 +1,11 @@
 """The host side of launches from the device: tables for the uneven parent, and figures from stamps."""
 
 import time
+from types import SimpleNamespace
 
 import pytest
 
-from wavesim.errors import CompileError
+from wavesim.errors import CompileError, WavesimError
 from wavesim.streams.uneven_work import THREADS, UnevenWork, items_of
 from wavesim_gpu.evaluation import device_launch
 from wavesim_gpu.evaluation.device_launch import CALLERS, GATHERED, THRESHOLDS, call_figures, uneven_tables
@@ -111,6 +112,20 @@ def test_what_was_measured_is_said_with_what_is_missing():
         "nobody: 8.0 µs",
         "warp from 64 on: no answer within 10 s",
     ]
+
+
+@pytest.mark.parametrize(("begun", "error"), [(7, 0), (7, 2), (0, 0)])
+def test_a_family_whose_child_never_ran_is_no_measurement(monkeypatch, begun, error):
+    kernels = object.__new__(device_launch.LaunchingKernels)
+    left = iter(([begun], [error]))  # as the kernels leave the stamps, then the error
+    kernels.stream, kernels.zeros = None, lambda *_: next(left)
+    times = [SimpleNamespace(times_ns=[2_000]), SimpleNamespace(times_ns=[5_000])]
+    monkeypatch.setattr(device_launch, "interleaved", lambda *_: times)
+    if begun and not error:
+        assert kernels.family() == {"none_ns": [2_000], "one_ns": [5_000]}
+        return
+    with pytest.raises(WavesimError, match=f"failed with {error}"):
+        kernels.family()
 
 
 class OneThatHangs:

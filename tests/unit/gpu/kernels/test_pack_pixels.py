@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from conv_cases import conv
 
+from wavesim.errors import DescriptionError
 from wavesim.model.accesses import Accesses
 from wavesim.model.device import load
+from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
@@ -18,6 +20,9 @@ COLOURS = 3
 STEMS = {
     "7x7, stride 2": conv(3, 14, 8, 64, kernel_size=7, stride=2),
     "3x3": conv(3, 14, 8, 64, has_bias=True, activation="relu"),
+    "7x7, narrow padding": conv(2, 14, 8, 64, kernel_size=7, stride=2, padding=2),
+    "5x5, no padding": conv(2, 14, 8, 64, kernel_size=5, padding=0),
+    "3x3, wide padding to the left": conv(2, 14, 8, 64, padding=0, column_padding=2),
 }
 
 
@@ -63,3 +68,19 @@ def test_hopper_kernels_run_a_stem_under_a_plan(words):
     pack, conv1 = kernels_of(pipeline, plan, load("h200"), "hopper")
     assert pack.source.name == "pack_pixels.cu"
     assert conv1.launch.is_dependent == (words != "stream")
+
+
+@pytest.mark.parametrize(
+    ("work", "colours", "said"),
+    [
+        (conv(1, 14, 16, 64), 3, "reads 16 channels"),
+        (conv(1, 14, 8, 64), 0, "colours is 0"),
+        (conv(1, 14, 8, 64), 9, "colours is 9; a pixel has 1 to 8"),
+        (conv(1, 14, 8, 64, column_padding=0, packs_rows=True), 3, "packs_rows is True"),
+        (Gemm("conv", 64, 64, 64, 64, 64), 3, "is a Gemm"),
+    ],
+    ids=["channels", "no colours", "too many", "packed already", "a product"],
+)
+def test_what_cannot_be_packed_is_refused(work, colours, said):
+    with pytest.raises(DescriptionError, match=said):
+        with_packed_images(Pipeline("stem", [Stage("conv", work)]), colours)

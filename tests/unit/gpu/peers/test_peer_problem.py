@@ -1,6 +1,7 @@
 """How products are dealt out over ranks, and what the host packs for their kernels, with no GPU."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +19,10 @@ from wavesim_gpu.kernels.sm90.tile_config import TILE_CONFIGS
 from wavesim_gpu.peers import groups, layout
 from wavesim_gpu.peers.memory import PeerLayout, SharedMemory
 from wavesim_gpu.peers.options import CallOptions, PeerBlocks, blocks_of, require_way
-from wavesim_gpu.peers.problem import NormedGemm, SharedGemm, turns_of
+from wavesim_gpu.peers.problem import NormedGemm, SharedGemm, in_halves, turns_of
 from wavesim_gpu.peers.products import GATHER as GATHER_PARAMS
 from wavesim_gpu.peers.products import gemm_expression
-from wavesim_gpu.peers.regions import failure, layout_of
+from wavesim_gpu.peers.regions import failure, layout_of, require_room
 
 FOLDER = Path(groups.__file__).parent
 TWO_SHOT, ONE_SHOT = Collective("all-reduce"), Collective("all-reduce", "one-shot")
@@ -143,6 +144,10 @@ def test_sizes_that_ranks_cannot_share_are_refused_by_name():
         (lambda: require_way(problem(SCATTER, ranks=4), CallOptions("exchange")), "there are 4 ranks"),
         (lambda: require_way(problem(GATHER), CallOptions("exchange")), "an all-gather's rows are sent by"),
         (lambda: require_way(problem(GATHER), CallOptions("copies", copies=5)), "has 1 to 4 parts"),
+        (lambda: require_way(problem(SCATTER), CallOptions("exchange", ahead=-1)), "ahead is -1"),
+        (lambda: require_way(problem(SCATTER), CallOptions(limit_s=0)), "limit_s is 0"),
+        (lambda: require_way(problem(SCATTER), CallOptions(limit_s=float("nan"))), "limit_s is nan"),
+        (lambda: require_way(problem(SCATTER), CallOptions(limit_s=1e12)), "at most 1,000,000"),
     ):
         with pytest.raises(DescriptionError, match=re.escape(word)):
             wrong()
@@ -174,6 +179,25 @@ def test_regions_of_a_rank_do_not_overlap_and_are_seen_by_all():
     assert memory.address(0, 1, "arrived") == (1 << 40) + sizes.offsets["arrived"]
     with pytest.raises(DescriptionError, match="out holds"):
         memory.require_inside("out", 1 << 30)
+
+
+def test_memory_of_another_call_is_refused_before_a_kernel_stores_outside_of_it():
+    one = in_halves(problem(TWO_SHOT))
+    for way in ("stores", "exchange", "blocks", "copies"):
+        own = SharedMemory(layout_of(one, way), {0: (0, 0)})
+        require_room(own, one, way)
+        larger = SharedMemory(layout_of(replace(one, m=2 * one.m, chunk_rows=0), way), {0: (0, 0)})
+        require_room(larger, one, way)
+        with pytest.raises(DescriptionError, match="Make its memory for the largest call"):
+            require_room(own, replace(one, n=2 * one.n), way)
+    # The copy engine's has one place for what is sent, other ways' have two.
+    copies = SharedMemory(layout_of(one, "copies"), {0: (0, 0)})
+    with pytest.raises(DescriptionError, match="staging holds"):
+        require_room(copies, one, "stores")
+    stores = SharedMemory(layout_of(one), {0: (0, 0)})
+    with pytest.raises(DescriptionError, match="sent holds 0 bytes"):
+        require_room(stores, one, "blocks")
+    require_room(stores, one, "exchange")  # which keeps nothing to be sent later
 
 
 def test_what_gave_up_is_named_by_rank_tile_and_word():
