@@ -155,6 +155,8 @@ WHOLE: dict[str, tuple[str, ...]] = {
     )
 }
 WHOLE["memory"] = ("l2_bytes", "dram_bytes_per_s", "scattered_share")
+# What a section is of no use without. Of a fit they may stand in the measured file beside it.
+NEEDS = {"tiles": ("products.multiply_adds_per_cycle", "memory.dram_bytes_per_s", "memory.l2_bytes")}
 
 
 def unit_of(name: str) -> str:
@@ -391,3 +393,7 @@ def _require_whole(path: Path, found: Mapping[str, Constant], *, is_fitted: bool
                 f"{path}: field '{section}.{lacking[0]}' is missing; give all of [{section}] "
                 f"({', '.join(keys)}) or none of it"
             )
+    for section, needed in () if is_fitted else NEEDS.items():
+        missing = [name for name in needed if name not in found]
+        if missing and any(name.startswith(f"{section}.") for name in found):
+            raise DescriptionError(f"{path}: field '{missing[0]}' is missing; [{section}] goes with it")

@@ -364,3 +364,20 @@ def test_a_compute_capability_that_nobody_listed_takes_its_limits_from_the_file(
     )
     path.write_text(text.replace("[sources]\n", f"[sources]\n{said}", 1))
     assert load(str(path)).max_warps_per_sm == 64
+
+
+def test_tiles_come_with_the_rate_and_the_memory_that_they_go_with(tmp_path: Path):
+    shipped = own_file("h200").constants
+    path = tmp_path / "mine.toml"
+
+    def written(*sections: str) -> Path:
+        entry = '[{}]\nvalue = {}\nunit = "{}"\nsource = "a stopwatch"\ndate = 2026-11-22\n'
+        chosen = {name: one for name, one in shipped.items() if name.partition(".")[0] in sections}
+        path.write_text("".join(entry.format(name, one.value, one.unit) for name, one in chosen.items()))
+        return path
+
+    assert read_device_file(written("tiles", "products", "memory")).constants
+    with pytest.raises(DescriptionError, match=r"'memory\.dram_bytes_per_s' is missing; \[tiles"):
+        read_device_file(written("tiles", "products"))
+    with pytest.raises(DescriptionError, match=r"'products\.multiply_adds_per_cycle' is missing"):
+        read_device_file(written("tiles", "memory"))
