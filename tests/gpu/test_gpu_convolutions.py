@@ -9,6 +9,7 @@ from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
+from wavesim_gpu.kernels.convolution.pack_pixels import with_packed_images
 from wavesim_gpu.runtime.compiler import Build
 
 pytestmark = pytest.mark.gpu
@@ -63,6 +64,16 @@ def test_packed_rows_of_taps_are_convolved_right(kernels, case, dtype):
         work = replace(PACKED[case], dtype=dtype, tile_m=tile[0], tile_n=tile[1])
         for verdict in verdicts_of(kernels, alone(work), "stream"):
             assert verdict.is_good, verdict
+
+
+@pytest.mark.parametrize("words", ["stream", "pdl", "pdl+row"])
+@pytest.mark.parametrize("padding", [None, 2, 0])
+def test_images_of_three_colours_are_packed_with_the_padding_of_their_convolution(kernels, padding, words):
+    if kernels.backend != "hopper":
+        pytest.skip("the portable kernel loads tap by tap")
+    work = conv(3, 30, 8, 64, kernel_size=7, stride=2, padding=padding)
+    for verdict in verdicts_of(kernels, with_packed_images(alone(work), 3), words):
+        assert verdict.is_good, verdict
 
 
 @pytest.mark.parametrize("number", range(len(HOPPER_TILES)))
@@ -127,6 +138,23 @@ def test_a_hundred_replays_of_a_chain_are_right(kernels):
     pipeline = conv_chain(4, tile_k=K_BLOCK[kernels.backend])
     verdicts = verdicts_of(kernels, pipeline, PLANS[kernels.backend][2], runs=100)
     assert all(verdict.is_good for verdict in verdicts)
+
+
+@pytest.mark.parametrize("split_k", [1, 3])
+@pytest.mark.parametrize("build", [None, DELAY], ids=["", "late"])
+@pytest.mark.parametrize("words", ["pdl+row", "pdl+tile", "persistent+pdl+row"])
+def test_chains_that_put_their_counters_back_are_right_in_every_replay(kernels, words, build, split_k):
+    if kernels.backend != "hopper":
+        pytest.skip("of the portable kernels every block retires")
+    from wavesim_gpu.runtime.references import reference
+
+    # Of one tile a block only the last stage's blocks retire, and before their sums are made.
+    operands = kernels.operands(conv_chain(3, images=40, split_k=split_k), seed=23)
+    program = kernels.program(operands, parse_plan(words), build, is_self_resetting=True)
+    launch, expected = kernels.launcher(program), reference(operands, kernels.backend)
+    verdicts = [kernels.verdict(program, launch, expected) for _ in range(20)]
+    assert all(verdict.is_good for verdict in verdicts)
+    assert not program.sync.values().any()
 
 
 def test_convolutions_of_torch_agree(kernels):
