@@ -12,14 +12,17 @@ from typing import Literal
 from wavesim.errors import DescriptionError
 from wavesim.model.collective import Collective
 from wavesim.model.dependency import Dependency, x, y
-from wavesim.model.kernel import Gemm, Order
+from wavesim.model.kernel import Gemm, Order, require_positive
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.regions import View
 from wavesim.model.rows import Copy, Norm
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan
+from wavesim_gpu.kernels.sm90.tile_config import TILE_CONFIGS
+from wavesim_gpu.peers.layout import MAX_RANKS
 
+SIZES = ("m", "n", "k", "ranks", "tile_m", "tile_n", "split_k", "group")
 UNIT = 8  # elements: 16 bytes
 TILE_K = 64
 GATHERED_COLUMNS = 4  # tiles that a row of tiles of A is sent in
@@ -63,7 +66,10 @@ class SharedGemm:
     following: NormedGemm | None = None
 
     def __post_init__(self) -> None:
+        require_positive("SharedGemm", **{name: getattr(self, name) for name in SIZES})
         what = f"SharedGemm {self.m} x {self.n} x {self.k}:"
+        if not 2 <= self.ranks <= MAX_RANKS:
+            raise DescriptionError(f"{what} ranks is {self.ranks}; it must be 2 to {MAX_RANKS}")
         for name in ("n", "k"):
             if getattr(self, name) % UNIT:
                 raise DescriptionError(
@@ -72,6 +78,11 @@ class SharedGemm:
         if self.tile_n % TILE_K:
             raise DescriptionError(
                 f"{what} tile_n is {self.tile_n}; it must be a multiple of {TILE_K}. Use 128 or 256"
+            )
+        if (self.tile_m, self.tile_n) not in TILE_CONFIGS:
+            known = ", ".join(f"{m}x{n}" for m, n in TILE_CONFIGS if n % TILE_K == 0)
+            raise DescriptionError(
+                f"{what} the tile is {self.tile_m}x{self.tile_n}; there are {known}. Use one of these"
             )
         if self.collective.kind != "all-reduce" and self.m % (self.ranks * self.tile_m):
             raise DescriptionError(
@@ -105,7 +116,7 @@ class SharedGemm:
                 f"{what} is followed by a norm, which takes whole rows of sums on every rank. Use a two-shot "
                 "all-reduce with chunk_rows=1 or more"
             )
-        if following.n % UNIT or self.n > MOST_NORM_COLUMNS:
+        if following.n < 1 or following.n % UNIT or self.n > MOST_NORM_COLUMNS:
             raise DescriptionError(
                 f"{what} is followed by a norm of {self.n} columns and a product with n = {following.n}; n "
                 f"must be a multiple of {UNIT}, and a norm has at most {MOST_NORM_COLUMNS} columns"

@@ -88,7 +88,7 @@ def test_all_ranks_take_the_ways_in_one_order():
 
 @pytest.mark.parametrize("kind", ["all-reduce", "reduce-scatter", "all-gather"])
 def test_what_must_come_out_is_the_sum_over_the_ranks_or_the_gathered_rows(kind):
-    case = SharedCase(SharedGemm(512, 64, 32, Collective(kind), tile_n=64), seed=3)
+    case = SharedCase(SharedGemm(512, 64, 32, Collective(kind), tile_m=64, tile_n=64), seed=3)
     wholes = [expected_of(OnHost, case, rank) for rank in range(2)]
     rows = 256 if kind == "reduce-scatter" else 512
     assert [one.shape for one in wholes] == [(rows, 64)] * 2
