@@ -123,6 +123,14 @@ def operators(rank, devices, meeting):
     assert error(first, total) < TOLERANCE["bf16"]
     assert error(second, 2 * total) < TOLERANCE["bf16"]
     assert torch.equal(first, kept)  # the second call wrote elsewhere
+    streams = torch.cuda.current_stream(), torch.cuda.Stream()
+    streams[1].wait_stream(streams[0])
+    summed = []
+    for number in range(20):  # one stream's call does not overtake the other's
+        with torch.cuda.stream(streams[number % 2]):
+            summed.append(row_parallel_linear(xs[rank], ws[rank]))
+    torch.cuda.synchronize()
+    assert all(torch.equal(one, first) for one in summed)
     (calls,) = [parallel._calls(dist.group.WORLD.group_name)]
     assert len(calls.memories) == 1  # both went over peer memory
     few = row_parallel_linear(xs[rank][0, :16], ws[rank])

@@ -4,7 +4,7 @@ Example: after an MLP's second product, `row_parallel_linear(x, w, group)` is x 
 each of which has a part of K; `column_parallel_linear(x, w, group)` gathers rows of x that the ranks share
 and has a part of N of its own. Tiles go over peer memory where `peers/choice.py` says so and the group is one
 host's; else, under graph capture and on the CPU, it is the library's product and collective. For inference:
-it has no gradient. A group's calls share memory: they must be on one stream.
+it has no gradient. A group's calls share memory: on several streams they come one after the other.
 """
 
 from dataclasses import dataclass, field
@@ -149,6 +149,7 @@ class _Calls:
     group: PeerGroup
     memories: dict[SharedGemm, SharedMemory] = field(default_factory=dict)
     programs: dict[tuple[SharedGemm, int, int], SharedGemmProgram] = field(default_factory=dict)
+    latest: Any = None  # the stream of the call before
 
     def run(self, name: str, x: Tensor, w: Tensor) -> Tensor:
         rows, (n, k) = aligned(x.reshape(-1, x.shape[-1])), w.shape
@@ -164,8 +165,12 @@ class _Calls:
         options = options_named("stores" if chosen.way == LIBRARY else chosen.way)
         if options.way == "exchange":
             problem = in_halves(problem)
+        stream = torch.cuda.current_stream(x.device)
+        if self.latest is not None and self.latest != stream:
+            stream.wait_stream(self.latest)  # its call and the copy of what came of it
+        self.latest = stream
         program = self._program(problem, rows, aligned(w), options)
-        out = program.run_on(torch.cuda.current_stream(x.device).cuda_stream)
+        out = program.run_on(stream.cuda_stream)
         found = torch.as_tensor(out, device=x.device).view(x.dtype)
         # What peers store to is written again by the next call.
         return found.clone().reshape(*x.shape[:-1], n) if name == "row_parallel_linear" else found.clone()

@@ -1,5 +1,7 @@
 """Linear layers over a process group, with gloo on the CPU: results, shapes, the fallback, and bad calls."""
 
+from types import SimpleNamespace
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -58,6 +60,30 @@ def test_a_view_that_begins_where_tma_cannot_is_copied_and_others_are_not():
         assert found.data_ptr() % 16 == 0
         assert found.is_contiguous()
         assert torch.equal(found, view)
+
+
+def test_calls_on_two_streams_come_one_after_the_other(monkeypatch):
+    from wavesim_gpu.peers.choice import PeerChoice  # where there is PyTorch
+    from wavesim_gpu.torch import parallel
+
+    waited = []
+
+    class Stream:
+        cuda_stream = 0
+
+        def wait_stream(self, other):
+            waited.append((self, other))
+
+    one, other = Stream(), Stream()
+    x, w = torch.zeros(128, 1408, dtype=torch.float16), torch.zeros(4096, 1408, dtype=torch.float16)
+    calls = parallel._Calls(SimpleNamespace(rank_count=RANKS, ranks=(0,)))
+    program = SimpleNamespace(run_on=lambda _: torch.zeros(128, 4096, dtype=torch.float16))
+    monkeypatch.setattr(parallel, "_choice", lambda *_: PeerChoice("stores", (128, 256)))
+    monkeypatch.setattr(calls, "_program", lambda *_: program)
+    for stream in (one, one, other, other, one):
+        monkeypatch.setattr(torch.cuda, "current_stream", lambda _, own=stream: own)
+        assert calls.run("row_parallel_linear", x, w).shape == (128, 4096)
+    assert waited == [(other, one), (one, other)]
 
 
 def test_without_a_process_group_the_call_says_what_to_do():
