@@ -67,10 +67,10 @@ demo: $(VENV)/.has-demo
 	@mkdir -p build
 	$(VENV)/bin/wavesim demo --html build/demo.html
 
-# What is timed runs first, with nothing beside it; everything else on all cores.
+# What is timed runs first, with nothing beside it, and only its files are read; everything else on all cores.
 test: $(VENV)/.has-all
 	@status=0; \
-	$(PY) -m pytest -m "alone and not gpu" || status=1; \
+	$(PY) -m pytest -m "alone and not gpu" $$(grep -rl --include='test_*.py' 'mark\.alone' tests) || status=1; \
 	$(PY) -m pytest -m "not gpu and not alone and not lite" $(PARALLEL) || status=1; \
 	exit $$status
 

@@ -3,7 +3,9 @@
 This file is also loaded on a GPU machine that has neither simpy nor plotly, so it imports neither.
 """
 
+import gc
 import shutil
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -18,6 +20,17 @@ settings.register_profile("explore", deadline=None, print_blob=True, max_example
 settings.load_profile("reproducible")
 
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Half a million objects come to stay: no garbage is looked for among them, neither now nor later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from wavesim.errors import DescriptionError
 from wavesim.guard.bounds import bounded_text
 from wavesim.model.kernel import Grid
 from wavesim.model.pipeline import Pipeline
-from wavesim.plan.policy import Policy, RowSync, SemaphoreTable, TileSync
+from wavesim.plan.policy import Policy, RowSync, SemaphoreTable, TileSync, kept_table
 from wavesim.plan.semaphores import Edge, edges_of
 
 FEW_DIVISORS = 4
@@ -49,6 +49,9 @@ class GroupedSync(Policy):
 
     def value(self, x: int, y: int, grid: Grid) -> int:
         return self.columns.share(x, grid.x) * self.rows.share(y, grid.y)
+
+    def table(self, grid: Grid) -> SemaphoreTable:
+        return kept_table(self, grid)
 
 
 @dataclass(frozen=True)

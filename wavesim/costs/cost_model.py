@@ -7,6 +7,7 @@ nothing but these figures, so every one of them has a meaning and a unit.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from wavesim.costs.dram_slowdown import Memory
@@ -195,7 +196,7 @@ class CostModel:
             )
         return [int(time) for time in times]
 
-    @property
+    @cached_property
     def rates(self) -> Rates:
         """Speeds of each of 1, 2, 3... computing blocks, the oldest first, in thousandths."""
         return (

@@ -56,9 +56,9 @@ def missed_reads(reads: Reads, l2_bytes: int) -> IntArray:
     held: OrderedDict[int, int] = OrderedDict()
     use_again, free = held.move_to_end, l2_bytes
     missed = []
-    slabs, sizes = reads.slab.tolist(), reads.size_bytes.tolist()
-    for i in np.argsort(reads.at_ns, kind="stable").tolist():
-        slab = slabs[i]
+    in_time = np.argsort(reads.at_ns, kind="stable")
+    sizes = reads.size_bytes[in_time].tolist()
+    for i, slab in enumerate(reads.slab[in_time].tolist()):
         if slab in held:
             use_again(slab)
             continue
@@ -67,7 +67,7 @@ def missed_reads(reads: Reads, l2_bytes: int) -> IntArray:
         free -= sizes[i]
         while free < 0:
             free += held.popitem(last=False)[1]
-    return np.array(missed, dtype=np.int64)
+    return np.asarray(in_time[missed], np.int64)
 
 
 def reads_of(trace: Trace, pipeline: Pipeline) -> Reads:

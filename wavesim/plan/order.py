@@ -7,6 +7,7 @@ means. Row-major finishes tile rows one after another, which is what row semapho
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from wavesim.errors import DescriptionError
 from wavesim.guard.bounds import bounded_text, is_plain, plain_int, shown
@@ -39,7 +40,19 @@ class Order(ABC):
         return tuple((x, y, z) for x, y in self.sequence(grid) for z in range(grid.z))
 
 
+def _is_permutation(tiles: tuple[Tile, ...], grid: Grid) -> bool:
+    """Whether it plainly is one: pairs of integers, as many as there are tiles, and all of them."""
+    return (
+        len(tiles) == grid.tiles
+        and set(map(type, tiles)) == {tuple}
+        and set(map(type, chain.from_iterable(tiles))) == {int}
+        and set(tiles) == set(grid)
+    )
+
+
 def _check_permutation(name: str, tiles: tuple[Tile, ...], grid: Grid) -> None:
+    if _is_permutation(tiles, grid):
+        return
     seen: set[Tile] = set()
     for position, tile in enumerate(tiles):
         is_pair = isinstance(tile, tuple) and len(tile) == 2

@@ -8,6 +8,7 @@ simulator evaluates it, and the GPU gets the same map as a table.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from wavesim.errors import DescriptionError
 from wavesim.guard.bounds import shown
@@ -32,6 +33,12 @@ class Policy(ABC):
 
     def table(self, grid: Grid) -> "SemaphoreTable":
         """The whole map for one producer grid, checked. Raises `DescriptionError`."""
+        # A class derived from these may hold what its equality does not know of.
+        is_formula = type(self) in (TileSync, RowSync, GridSync)
+        return kept_table(self, grid) if is_formula else self.worked_out(grid)
+
+    def worked_out(self, grid: Grid) -> "SemaphoreTable":
+        """The same, every time from the two functions."""
         semaphores = tuple(self._evaluate(self.semaphore, x, y, grid) for x, y in grid)
         values = tuple(self._evaluate(self.value, x, y, grid) for x, y in grid)
         return _checked_table(self.name, grid, semaphores, values)
@@ -57,6 +64,12 @@ class SemaphoreTable:
     count: int
     semaphore_of_tile: tuple[int, ...]
     value_of_tile: tuple[int, ...]
+
+
+@lru_cache(maxsize=16)
+def kept_table(policy: Policy, grid: Grid) -> SemaphoreTable:
+    """The table of a policy that is a formula of its fields; one plan's is asked for several times."""
+    return policy.worked_out(grid)
 
 
 def _checked_table(

@@ -89,10 +89,11 @@ class BlockProcesses:
         if not self.stages[program.index].started.triggered:
             yield from self._first_instruction(program, row)
         work, waiting = costs.work_ns[position], costs.waiting
+        is_free = waiting.is_free
         done = waited = 0
         for wait in program.waits(position):
             semaphore = self.semaphores[wait.semaphore]
-            if semaphore.is_ready and waiting.is_free:
+            if semaphore.is_ready and is_free:
                 continue  # most waits: when the block gets there makes no difference
             due = costs.due_ns(work, wait)
             since, done = due - done, due
@@ -120,10 +121,11 @@ class BlockProcesses:
         yield from self._first_instruction(program, row)
         yield env.timeout(costs.opening_ns)
         work, waiting = costs.work_ns[position], costs.waiting
+        is_free = waiting.is_free
         done = waited = ahead = 0
         for wait in program.waits(position):
             semaphore = self.semaphores[wait.semaphore]
-            if semaphore.is_ready and waiting.is_free:
+            if semaphore.is_ready and is_free:
                 continue
             due = costs.due_ns(work, wait)
             since, done = due - done, due
@@ -149,7 +151,8 @@ class BlockProcesses:
             yield shared.compute(work - done, age, ahead)
         if waiting.test_ns:
             yield self._latency(costs, waiting.test_ns, shared, age)
-        yield env.timeout(costs.closing_ns)
+        if costs.closing_ns:
+            yield env.timeout(costs.closing_ns)
         self._end(program, position, row)
 
     def _latency(self, costs: BlockCosts, latency_ns: int, shared: SharedSm, age: Age) -> Event:

@@ -92,8 +92,9 @@ class SharedSm:
         """Takes what was done since the last change off the work left."""
         now = int(self._env.now)
         elapsed, self._since = now - self._since, now
-        for member, rate in zip(self._members, self._rates_now(), strict=False):
-            member.left -= elapsed * (RATE_UNIT if member.is_stalled else rate)
+        if elapsed:  # often nothing: a block comes or goes at the instant at which another has
+            for member, rate in zip(self._members, self._rates_now(), strict=False):
+                member.left -= elapsed * (RATE_UNIT if member.is_stalled else rate)
 
     def _rates_now(self) -> tuple[int, ...]:
         """Of the computing blocks, the oldest first; at least as many as there are."""
@@ -106,8 +107,13 @@ class SharedSm:
         """One pending alarm per SM: the earliest instant at which a block has had its work."""
         if self._timer is not None:
             self._timer.cancel()
-        delay = max(0, min(map(_due, self._members, self._rates_now())))
-        self._timer = Timer(self._env, self._next_end, NORMAL, delay)
+        delay: int | None = None
+        for member, rate in zip(self._members, self._rates_now(), strict=False):
+            due = -(-member.left // (RATE_UNIT if member.is_stalled else rate))
+            if delay is None or due < delay:
+                delay = due
+        assert delay is not None
+        self._timer = Timer(self._env, self._next_end, NORMAL, max(0, delay))
 
     def _next_end(self, _: Event) -> None:
         self._timer = None
@@ -120,8 +126,3 @@ class SharedSm:
                 member.event.succeed(member.left)
         if self._members:
             self._set_timer()
-
-
-def _due(member: Member, rate: int) -> int:
-    """Whole nanoseconds until a block has had its work, at its present rate."""
-    return -(-member.left // (RATE_UNIT if member.is_stalled else rate))

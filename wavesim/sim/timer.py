@@ -19,10 +19,11 @@ class Timer(Event):
     def __init__(
         self, env: Environment, act: Callable[[Event], None], priority: EventPriority, delay: int = 0
     ) -> None:
-        super().__init__(env)
+        # As simpy's own timeouts do: what the base class sets up is all set here.
+        self.env = env
+        self.callbacks = [act]
         self._ok = True
         self._value = None
-        self.callbacks = [act]
         env.schedule(self, priority, delay)
 
     def cancel(self) -> None:
