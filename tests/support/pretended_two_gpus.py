@@ -41,7 +41,7 @@ class PretendedRun:
     hangs: Sequence[tuple[int, int, int]] = ()
     commands: list[list[str]] = field(default_factory=list)
 
-    def __call__(self, words: Sequence[str], log: Path, seconds: float) -> int | None:
+    def __call__(self, words: Sequence[str], log: Path, _results: Path, seconds: float) -> int | None:
         self.commands.append(list(words))
         begun, options = self.clock.seconds, command.parsed(list(words[3:]))
         self.clock.seconds += BEGIN_S

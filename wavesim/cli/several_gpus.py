@@ -37,9 +37,10 @@ def of_several(path: Path | None, options: argparse.Namespace) -> Description | 
 
 
 def simulate_several(found: Description, options: argparse.Namespace) -> int:
-    """One way, beside one after the other."""
+    """One way, beside one after the other. Raises `DescriptionError` where it cannot be."""
     unit = TileSync() if options.sync == "stream" else parse_policy(options.sync)
-    return _run(found, options, (USUAL_WAY if options.way is None else options.way,), unit, both_shots=False)
+    way = USUAL_WAY if options.way is None else options.way
+    return _run(found, options, (way,), unit, both_shots=False, is_one=True)
 
 
 def compare_several(found: Description, options: argparse.Namespace) -> int:
@@ -64,6 +65,7 @@ def _run(
     unit: Policy,
     *,
     both_shots: bool = True,
+    is_one: bool = False,
 ) -> int:
     from wavesim.peers.prediction import forecast, history_text
 
@@ -79,12 +81,15 @@ def _run(
         both_shots=both_shots,
         progress=progress("simulating", after_s=3.0),
     )
+    if is_one and result.refused:
+        raise DescriptionError(next(iter(result.refused.values())))
     what = f"{found.pipeline.name} on {host.gpus} GPUs ({found.device.name}, link {host.link.name})"
     lines = [f"{what}, {SIMULATED}", f"{'way':<22}{'us':>10}{'times':>8}{'hidden':>9}"]
     lines += [
         f"{one.word:<22}{one.time_ns / 1e3:>10.1f}{result.speedup(one):>8.2f}{result.hidden(one):>9.0%}"
         for one in result.times
     ]
+    lines += [f"{word:<22}cannot be: {why}" for word, why in result.refused.items()]
     best = result.best
     lines.append(f"best: {best.word}, {best.way.text}")
     lines.append("hidden: of what one after the other takes beyond the longer of its two parts")
@@ -113,6 +118,7 @@ def _run(
             }
             for one in result.times
         ],
+        "refused": dict(result.refused),
         "basis": SIMULATED,
         "before": history_text(),
     }

@@ -6,7 +6,7 @@ compared with measured ones.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -59,10 +59,14 @@ class PeerTime:
 
 @dataclass(frozen=True)
 class PeerForecast:
-    """All ways, the baseline first. `limit_ns`: the longer of computing and communicating alone."""
+    """All ways, the baseline first. `limit_ns`: the longer of computing and communicating alone.
+
+    `refused`: ways that cannot be, by word, and why not.
+    """
 
     times: Sequence[PeerTime]
     limit_ns: int
+    refused: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def baseline(self) -> PeerTime:
@@ -108,18 +112,22 @@ def forecast(
     """
     tried = [(BASELINE, host), *_tried(host, ways, both_shots)]
     times: list[PeerTime] = []
+    refused: dict[str, str] = {}
     for number, (way, own) in enumerate(tried):
         if progress is not None:
             progress(number, len(tried))
         try:
             known = times_of(one, own, way, device, kernel_ns)
             trace = simulate_peers(one, own, way, device, unit=unit, times=known)
-        except DescriptionError:
+        except DescriptionError as error:
             if way == BASELINE:
                 raise
-            continue  # too few tiles or SMs for this one
+            refused.setdefault(way.word, str(error))  # too few tiles or SMs for this one
+            continue
         times.append(PeerTime(way, _shots(own) if not way.is_library else "", trace))
-    return PeerForecast(times, _limit_ns(one, host, times_of(one, host, BASELINE, device, kernel_ns)))
+    limit_ns = _limit_ns(one, host, times_of(one, host, BASELINE, device, kernel_ns))
+    made = {time.way.word for time in times}
+    return PeerForecast(times, limit_ns, {word: why for word, why in refused.items() if word not in made})
 
 
 def product_forecast(

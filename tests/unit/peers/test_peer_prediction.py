@@ -123,6 +123,19 @@ def test_the_commands_take_a_description_of_two_gpus(tmp_path, capsys):
     assert "predicted before they were measured" in document["before"]
 
 
+def test_a_way_that_cannot_be_is_refused_alone_and_named_among_others(tmp_path, capsys):
+    path = tmp_path / "two.toml"
+    path.write_text(TWO.replace("m = 512", "m = 64"))
+    assert main(["simulate", "--file", str(path), "--way", "exchange"]) == 2
+    assert "has one row of tiles, for 2 GPUs. Use stores" in capsys.readouterr().err
+    assert main(["compare", "--file", str(path), "--way", "exchange,stores"]) == 0
+    told = capsys.readouterr().out
+    assert "exchange              cannot be: way exchange: the grid" in told
+    assert "\nstores " in told
+    assert main(["compare", "--file", str(path), "--way", "exchange,stores", "--json"]) == 0
+    assert list(json.loads(capsys.readouterr().out)["refused"]) == ["exchange"]
+
+
 @pytest.mark.parametrize(
     ("words", "fault"),
     [

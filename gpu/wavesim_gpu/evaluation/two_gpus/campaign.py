@@ -47,9 +47,12 @@ from wavesim_gpu.runtime.device import compute_capability, require_cupy
 
 MINUTES = 25.0
 ENDING_S = 10.0  # until a process that was asked to end is killed
+LOOK_S = 1.0  # between looks at the results
+STALLED_S = 180.0  # without a new result, so that one that hangs does not take all of the time
 MODULE = "wavesim_gpu.evaluation.two_gpus"
-# Runs a command, whose output goes to a file, for so many seconds: its status, or None where it was ended.
-Runner = Callable[[Sequence[str], Path, float], int | None]
+# Runs a command, whose output goes to the first file and results to the second, for so many seconds: its
+# status, or None where it was ended.
+Runner = Callable[[Sequence[str], Path, Path, float], int | None]
 
 
 @dataclass
@@ -103,7 +106,8 @@ class Campaign:
                 return "; ".join(failed)
             sizes = batches(step, left)[0]
             seconds = self.left_s
-            status = self.run(self._command(step, sizes, seconds - BEGIN_S), self._log(step), seconds)
+            command = self._command(step, sizes, seconds - BEGIN_S)
+            status = self.run(command, self._log(step), self.folder / step.file, seconds)
             after = left_of(step, self.lines(step))
             if status == 0 and len(after) < len(left):
                 continue
@@ -137,19 +141,33 @@ class Campaign:
         write_text(self.folder / "steps.json", json.dumps(self.states, indent=1) + "\n")
 
 
-def run_command(command: Sequence[str], log: Path, seconds: float) -> int | None:
-    """A process group of its own, which is ended with all that it has started where it takes longer."""
+def run_command(
+    command: Sequence[str], log: Path, results: Path, seconds: float, stalled_s: float = STALLED_S
+) -> int | None:
+    """A process group of its own, which is ended with all that it has started where it takes longer, or adds
+    no result for `stalled_s`.
+    """
     file = open_appending(log)
     try:
         process = subprocess.Popen(command, stdout=file, stderr=file, start_new_session=True)  # noqa: S603  # ours
     finally:
         os.close(file)
+    began = since = time.monotonic()
+    size = _size(results)
     try:
-        return process.wait(seconds)
-    except subprocess.TimeoutExpired:
+        while (now := time.monotonic()) < began + seconds and now < since + stalled_s:
+            try:
+                return process.wait(min(LOOK_S, max(0.0, began + seconds - now)))
+            except subprocess.TimeoutExpired:
+                if _size(results) != size:
+                    size, since = _size(results), time.monotonic()
         return None
     finally:
         _end(process)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

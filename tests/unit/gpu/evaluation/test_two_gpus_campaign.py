@@ -78,7 +78,7 @@ def test_a_shape_that_fails_or_hangs_is_named_and_the_others_are_measured(tmp_pa
     run = PretendedRun(PretendedClock(), **{trouble: [bad]})
     found = made(tmp_path, 1e4 if trouble == "fails" else 1e9, run)
     if trouble == "hangs":
-        found.run = lambda words, log, seconds: run(words, log, min(seconds, 100))
+        found.run = lambda words, log, results, seconds: run(words, log, results, min(seconds, 100))
     assert found.take(taken) == 1
     assert lefts(found, taken) == {step.name: 1 for step in taken}
     state = found.states["first list, all-gather"]
@@ -107,10 +107,23 @@ def test_a_process_that_takes_too_long_is_ended_with_what_it_has_started(tmp_pat
     note = tmp_path / "child"
     child = f"import os, time; open({str(note)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
     parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
-    assert run_command([sys.executable, "-c", parent], tmp_path / "log", 3.0) is None
+    results = tmp_path / "results"
+    assert run_command([sys.executable, "-c", parent], tmp_path / "log", results, 3.0) is None
     assert is_ended(int(note.read_text()))
-    assert run_command([sys.executable, "-c", "print(5); raise SystemExit(3)"], tmp_path / "log", 9.0) == 3
+    ending = [sys.executable, "-c", "print(5); raise SystemExit(3)"]
+    assert run_command(ending, tmp_path / "log", results, 9.0) == 3
     assert (tmp_path / "log").read_text() == "5\n"
+
+
+def test_a_process_is_ended_once_it_has_added_no_result_for_long(tmp_path):
+    results = tmp_path / "results"
+    adds = f"import time\nfor _ in range(5): open({str(results)!r}, 'a').write('x'); time.sleep(0.6)\n"
+    began = time.monotonic()
+    command = [sys.executable, "-c", f"{adds}time.sleep(60)"]
+    assert run_command(command, tmp_path / "log", results, 40.0, stalled_s=3.0) is None
+    # Longer than without a result from the first, as it added some.
+    assert 5 < time.monotonic() - began < 30
+    assert results.read_text() == "x" * 5
 
 
 def is_ended(number):
