@@ -86,6 +86,33 @@ def test_calls_on_two_streams_come_one_after_the_other(monkeypatch):
     assert waited == [(other, one), (one, other)]
 
 
+def test_launches_are_kept_by_shape_so_that_layers_of_two_shapes_do_not_drive_each_other_out(monkeypatch):
+    from wavesim.model.collective import Collective  # where there is PyTorch
+    from wavesim_gpu.peers.options import CallOptions
+    from wavesim_gpu.peers.problem import SharedGemm
+    from wavesim_gpu.torch import parallel
+
+    made = []
+    monkeypatch.setattr(parallel, "PROGRAMS_KEPT", 2)
+    monkeypatch.setattr(parallel, "SharedGemmProgram", lambda _, problem, *__, **___: made.append(problem))
+    monkeypatch.setattr(parallel, "_device_array", lambda tensor: tensor)
+    stream = SimpleNamespace(synchronize=lambda: None)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda _: stream)
+    group = SimpleNamespace(rank_count=RANKS, ranks=(0,), allocate=lambda layout: layout)
+    calls, options = parallel._Calls(group), CallOptions()
+    up, down = (SharedGemm(256, n, 1408, Collective("all-reduce")) for n in (4096, 8192))
+    x, weights = torch.zeros(8), [torch.zeros(8) for _ in range(3)]
+    for _ in range(3):
+        for problem in (up, down):
+            for w in weights[:2]:
+                calls._program(problem, x, w, options)
+    assert made == [up, up, down, down]
+    calls._program(up, x, weights[2], options)
+    calls._program(down, x, weights[0], options)
+    calls._program(up, x, weights[1], options)
+    assert made[4:] == [up]  # in the place of the first of its shape
+
+
 def test_without_a_process_group_the_call_says_what_to_do():
     with pytest.raises(DescriptionError, match="init_process_group"):
         wavesim_gpu.row_parallel_linear(torch.randn(2, 8), torch.randn(4, 8))
