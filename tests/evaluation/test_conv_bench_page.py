@@ -11,10 +11,18 @@ from wavesim.evaluation import conv_bench_page as pages
 from wavesim.evaluation.conv_bench_figures import chain_figure, single_figure
 from wavesim.evaluation.conv_bench_results import ASKED, FILTERS_FIRST, FOLDER, bench_run
 from wavesim.evaluation.conv_bench_scores import fine_over_coarse, gain_errors, in_same_tiles
-from wavesim.evaluation.conv_choices import FIRST_CHOICES, choices_of, read_choices, with_choices
+from wavesim.evaluation.conv_choices import (
+    FIRST_CHOICES,
+    TODAYS_CHOICES,
+    choices_of,
+    read_choices,
+    with_choices,
+)
 from wavesim.evaluation.conv_runs import pipeline_of, tried_plans
 from wavesim.evaluation.layer_graphs_table import times_of
 from wavesim.model.device import default_device
+from wavesim.predict.intervals import committed_widths
+from wavesim.predict.kinds import CONVOLUTION_CONSTANTS
 
 RUN = with_choices(bench_run(), FIRST_CHOICES)
 PLANS = ("stream", "pdl", "semaphores")
@@ -38,6 +46,38 @@ def test_the_page_has_what_later_kernels_were_measured_at():
     page = pages.PAGE.read_text("utf-8")
     found = pages.block(with_choices(bench_run(FILTERS_FIRST)))
     assert f"<!-- filters-first: begin -->\n{found}\n<!-- filters-first: end -->" in page
+
+
+def test_the_page_has_what_is_picked_today_and_its_measured_times():
+    page = pages.PAGE.read_text("utf-8")
+    assert f"<!-- picked-today: begin -->\n{pages.picked_today()}\n<!-- picked-today: end -->" in page
+    tried = tried_plans({"cases": bench_run(FILTERS_FIRST).cases})
+    measured = {(one.case, one.plan, one.tiles): one.measured_ns for one in tried}
+    picked = read_choices(TODAYS_CHOICES)
+    assert len(picked) == 16
+    for (kind, name), one in picked.items():
+        assert measured[f"{kind} {name}", one.plan, one.tiles] == one.measured_ns
+
+
+def test_in_many_waves_of_56x56_images_persistent_kernels_are_picked_and_in_one_wave_none():
+    cases = [case for case in bench_run(FILTERS_FIRST).cases if case["name"].startswith("3x3 56x56 64 to")]
+    run = replace(bench_run(FILTERS_FIRST), cases=tuple(cases))
+    found = {one.name.rpartition(" ")[2]: one for one in choices_of(run, default_device())}
+    assert found["64"].plan.startswith("persistent")
+    assert found["1"].plan == "pdl"
+    committed = read_choices(TODAYS_CHOICES)
+    assert all(committed["pair", one.name].plan == one.plan for one in found.values())
+
+
+def test_what_the_page_says_of_persistent_gains_is_how_far_they_are_off():
+    text = " ".join(pages.PAGE.read_text("utf-8").split())
+    kinds = committed_widths().kinds
+    found = [
+        kinds[f"{CONVOLUTION_CONSTANTS}, {plan}"] for plan in ("persistent-stream", "persistent+pdl+row")
+    ]
+    stream, row = ((one.median_abs_error_points, one.p90_abs_error_points) for one in found)
+    assert f"off by {stream[0]:.1f} points (median) and {stream[1]:.1f} (90 %) on the later kernels' " in text
+    assert f"{found[0].cases} pairs and tiles, with semaphores by {row[0]:.1f} and {row[1]:.1f}." in text
 
 
 def test_what_the_page_says_of_pairs_at_batch_1_is_what_was_measured():

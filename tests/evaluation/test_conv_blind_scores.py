@@ -5,8 +5,24 @@ from pathlib import Path
 import pytest
 
 from wavesim.errors import RecordingError
-from wavesim.evaluation.conv_blind_cases import convolution_cases, second_convolution_cases
-from wavesim.evaluation.conv_blind_scores import AGAIN, BASES, FOLDER, SECOND, gains_of, scores_of, table
+from wavesim.evaluation.conv_bench_results import FILTERS_FIRST, bench_run
+from wavesim.evaluation.conv_bench_results import FOLDER as BENCH
+from wavesim.evaluation.conv_blind_cases import (
+    convolution_cases,
+    second_convolution_cases,
+    third_convolution_cases,
+)
+from wavesim.evaluation.conv_blind_scores import (
+    AGAIN,
+    BASES,
+    FOLDER,
+    SECOND,
+    are_one_program,
+    gains_of,
+    scores_of,
+    table,
+    today_table,
+)
 from wavesim.evaluation.layer_blind_runs import LayerBlindRun
 
 RUN = LayerBlindRun(FOLDER)
@@ -30,6 +46,18 @@ def test_the_page_has_the_scores_that_the_command_prints(run):
     assert "\n".join(table(run)) in page
 
 
+def test_the_page_has_what_todays_constants_say_of_the_second_run():
+    page = (ROOT / "docs" / "convolutions.md").read_text("utf-8")
+    assert "\n".join(today_table("second")) in page
+
+
+def test_row_and_tile_are_one_program_where_what_is_awaited_has_one_column():
+    found = {case.name: are_one_program(case) for case in second_convolution_cases()}
+    assert found["pair 28x128 batch 40 128x128"]
+    assert not found["pair 14x256 batch 4 128x128"]
+    assert not found["squeeze 7x512 batch 22 128x128"]  # sixteen columns are awaited
+
+
 def test_which_of_row_and_tile_was_faster_did_not_repeat():
     def apart(run, case):
         gains = gains_of(run, case)
@@ -46,6 +74,21 @@ def test_no_case_of_the_second_run_is_one_of_the_first():
     names = [case.name for case in second_convolution_cases()]
     assert len(set(names)) == len(names) == 71
     assert not set(names) & {case.name for case in convolution_cases()}
+
+
+def test_no_case_of_the_third_run_is_one_of_those_before_or_of_what_costs_were_fitted_to():
+    cases = third_convolution_cases()
+    names = {case.name for case in cases}
+    assert len(names) == len(cases) == 48
+    assert not names & {case.name for case in (*convolution_cases(), *second_convolution_cases())}
+    fitted = {
+        (one["kind"], one["size"], one["channels"], one["images"])
+        for folder in (BENCH, FILTERS_FIRST)
+        for one in bench_run(folder).cases
+    }
+    assert not {(case.kind, case.size, case.channels, case.images) for case in cases} & fitted
+    persistent = {case.kind for case in cases if "persistent-stream" in case.plans}
+    assert persistent == {"pair", "chain", "squeeze"}
 
 
 def test_a_gain_is_of_rounds_paired_in_time():

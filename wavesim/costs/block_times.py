@@ -4,7 +4,7 @@ Example: the first 132 tiles of a product fill their pipelines at once and read 
 those behind them find weights that fit the L2 there, and take their k-blocks' cycles and their stores'.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heapreplace
 from math import ceil
 
@@ -27,18 +27,22 @@ from wavesim.model.stage import Stage
 class BlockTimes:
     """Of a block: `before_ns`, then a main loop, then `other_cycles` at the load's clock.
 
-    The main loop computes for `loop_cycles` and loads for `loads_ns`, whatever the clock, at the same time.
+    The main loop computes for `loop_cycles` and loads for `loads_ns`, whatever the clock, at the same time;
+    so does what comes after it, which stores for `stores_ns`.
     """
 
     loop_cycles: float = 0.0
     loads_ns: float = 0.0
     other_cycles: float = 0.0
     before_ns: float = 0.0
+    stores_ns: float = 0.0
 
     def ns(self, ghz: float) -> int:
         """At a clock."""
         loop_ns = bent(self.loop_cycles / ghz, self.loads_ns, SHARPNESS)
-        return round(self.before_ns + loop_ns + self.other_cycles / ghz)
+        other_ns = self.other_cycles / ghz
+        after_ns = bent(other_ns, self.stores_ns, SHARPNESS) if self.stores_ns else other_ns
+        return round(self.before_ns + loop_ns + after_ns)
 
 
 @dataclass(frozen=True)
@@ -70,9 +74,17 @@ class StageTimes:
         return float(max(ends))
 
 
-def stage_times(stage: Stage, device: Device, *, is_in_l2: bool, serialises_bias: bool = False) -> StageTimes:
+def stage_times(
+    stage: Stage,
+    device: Device,
+    *,
+    is_in_l2: bool,
+    serialises_bias: bool = False,
+    is_persistent: bool = False,
+) -> StageTimes:
     """By what a stage computes. `is_in_l2`: whether the L2 keeps all weights from one run to the next;
-    `serialises_bias`: of older kernels, as `tile_costs_of` says.
+    `serialises_bias`: of older kernels, as `tile_costs_of` says; `is_persistent`: blocks of a convolution go
+    on with another tile.
 
     Raises `DescriptionError` for work of which no constants are known.
     """
@@ -84,7 +96,7 @@ def stage_times(stage: Stage, device: Device, *, is_in_l2: bool, serialises_bias
     if isinstance(work, Attention) and attention is not None:
         return StageTimes([BlockTimes(cycles) for cycles in attention.cycles(work)])
     if isinstance(work, Conv2D) and (convolution := convolution_costs_of(name)) is not None:
-        return _convolution_times(stage, work, convolution, device)
+        return _convolution_times(stage, work, convolution, device, is_persistent=is_persistent)
     streaming = streaming_costs_of(name, section) if (section := streaming_section(stage)) else None
     if streaming is not None:
         return StageTimes(BlockTimes(loads_ns=streaming.tile_ns(stage.kernel, device)))
@@ -94,24 +106,56 @@ def stage_times(stage: Stage, device: Device, *, is_in_l2: bool, serialises_bias
     )
 
 
-def _convolution_times(stage: Stage, conv: Conv2D, costs: ConvolutionCosts, device: Device) -> StageTimes:
+def _convolution_times(
+    stage: Stage, conv: Conv2D, costs: ConvolutionCosts, device: Device, *, is_persistent: bool
+) -> StageTimes:
     """Raises `DescriptionError` for blocks that share an SM: of such kernels nothing is known."""
     if occupancy_of(device, stage.kernel.block).blocks_per_sm > 1:
         raise DescriptionError(
             f"stage {stage.name}: several of its blocks share an SM of {device.name}; costs of convolutions "
             "are known of blocks that fill one. Give its time (kernel_us)"
         )
-    is_in_l2 = sum(matrix.bytes for matrix in conv.operands.values()) <= costs.tiles.l2_bytes
-    loads_ns = costs.memory_ns(conv, device.sm_count, is_in_l2=is_in_l2)
     tensor = costs.tensor_cycles(conv) * conv.grid.size
-    return StageTimes(BlockTimes(costs.cycles(conv), loads_ns), tensor_cycles=tensor)
+    first = _convolution_block(conv, costs, device.sm_count)
+    if not is_persistent:
+        return StageTimes(first, tensor)
+    count = min(conv.grid.size, device.sm_count)
+    before_ns = first.before_ns + costs.own.persistent_ns + costs.later_ns(conv)
+    issued = [replace(first, before_ns=before_ns)] * count
+    issued += [_following_block(conv, costs, device.sm_count)] * (conv.grid.size - count)
+    return StageTimes(_in_grid_order(issued, conv.split_k), tensor)
+
+
+def _convolution_block(conv: Conv2D, costs: ConvolutionCosts, sms: int) -> BlockTimes:
+    """Reading from DRAM, a 1x1 loads other pixels with each k-block, while it computes those before.
+
+    Larger kernels find all taps but the first in the L2, and nothing else to compute while they load that.
+    """
+    read_ns, written_ns = costs.traffic_ns(conv, sms)
+    before_ns, loads_ns = (read_ns, 0.0) if conv.kernel_size > 1 else (0.0, read_ns)
+    other = costs.tiles.tile_cycles + costs.store_cycles(conv)
+    return BlockTimes(costs.loop_cycles(conv), loads_ns, other, before_ns, written_ns)
+
+
+def _following_block(conv: Conv2D, costs: ConvolutionCosts, sms: int) -> BlockTimes:
+    """Of a block that goes on: pixels were loaded ahead, and the tile before is stored meanwhile."""
+    loop, stores = costs.loop_cycles(conv), costs.store_cycles(conv)
+    hidden = costs.own.overlap_share * min(stores, loop)
+    before_ns = costs.own.next_ns + costs.later_ns(conv)
+    return BlockTimes(
+        loop, sum(costs.traffic_ns(conv, sms)), costs.tiles.tile_cycles + stores - hidden, before_ns
+    )
+
+
+def _in_grid_order(issued: list[BlockTimes], split_k: int) -> list[BlockTimes]:
+    """From the order in which blocks are issued, a tile's splits one after the other, to the grid's."""
+    return [one for split in range(split_k) for one in issued[split::split_k]]
 
 
 def _product_times(gemm: Gemm, tiles: TileCosts, device: Device, *, is_in_l2: bool) -> StageTimes:
     in_waves = _few_rows_blocks if gemm.m <= FEW_ROWS else _many_rows_blocks
     issued = in_waves(gemm, tiles, device.sm_count, is_in_l2=is_in_l2)
-    # From the order in which blocks are issued, a tile's splits one after the other, to the grid's.
-    blocks = [one for split in range(gemm.split_k) for one in issued[split :: gemm.split_k]]
+    blocks = _in_grid_order(issued, gemm.split_k)
     is_wide = gemm.tile_n >= WIDE_COLUMNS
     return StageTimes(blocks, tiles.tensor_cycles(gemm) * gemm.grid.size if is_wide else 0.0)
 

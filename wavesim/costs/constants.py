@@ -109,10 +109,22 @@ UNITS: dict[str, dict[str, str]] = {
             (
                 *("slot_ns", "poll_ns", "k_block_wait_ns", "wide_k_block_wait_ns", "dependent_ns"),
                 *("post_ns", "reset_ns", "memset_ns", "rearm_ns", "partial_ns", "fixup_ns"),
+                *(
+                    "post_visibility_ns",
+                    "column_visibility_ns",
+                    "persistent_ns",
+                    "next_ns",
+                    "staying_post_ns",
+                ),
             ),
             NS,
         ),
-        **dict.fromkeys(("narrow_cycles", "short_cycles", "short_pixel_cycles"), "cycles"),
+        **dict.fromkeys(
+            ("narrow_cycles", "short_cycles", "short_pixel_cycles", "tap_pixel_cycles"), "cycles"
+        ),
+        "overlap_share": "share",
+        "limit_ghz": "GHz",
+        "l2_bytes_per_cycle": "bytes/cycle",
     },
     **{
         name: {"bytes_per_s": "bytes/s", "block_bytes_per_s": "bytes/s", "block_ns": NS}

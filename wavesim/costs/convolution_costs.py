@@ -30,17 +30,25 @@ class OwnCosts:
     Under dependent launch a block that no semaphore holds back loads its filters for the whole pipeline
     before its first pixels: `slot_ns` a slot. One that waits on semaphores first reads which: `poll_ns`; then
     each k-block takes `k_block_wait_ns` longer, in tiles of 256 rows or columns `wide_k_block_wait_ns`.
-    `dependent_ns`, `post_ns` and `reset_ns`: as in `CostModel`. `memset_ns`: between two runs in one graph,
-    to reset what splits count with; `rearm_ns`: the same for semaphores, by the last block of a run.
-    `partial_ns`: storing a split's sums, whatever their size; `fixup_ns`: adding those of a tile of 128x256,
-    others by their area.
-    `narrow_cycles`: what a tile of 128x64 takes besides, others of 64 columns by their rows. With fewer
-    channels than a k-block has, TMA takes `short_cycles` and `short_pixel_cycles` a pixel.
+    `dependent_ns`, `post_ns`, `post_visibility_ns`, `column_visibility_ns` and `reset_ns`: as in `CostModel`.
+    `memset_ns`: between two runs in one graph, to reset what splits count with; `rearm_ns`: the same for
+    semaphores, by the last block of a run. `partial_ns`: storing a split's sums, whatever their size;
+    `fixup_ns`: adding those of a tile of 128x256, others by their area.
+    `narrow_cycles`: what a tile of 128x64 takes besides, others of 64 columns by their rows. An SM loads
+    `l2_bytes_per_cycle`; of kernels larger than 1x1, whose tile's pixels lie in several runs of memory,
+    `tap_pixel_cycles` a pixel slower. With fewer channels than a k-block has, TMA takes `short_cycles` and
+    `short_pixel_cycles` a pixel. `limit_ghz`: the clock with all tensor cores at work.
+
+    A persistent kernel takes `persistent_ns` longer before its first tiles; its k-blocks take as much longer
+    as those of blocks that wait. A block that goes on with another tile takes `next_ns` for it, not the
+    `block_ns` of a new one, and `overlap_share` of its stores is hidden behind its loop over K. Under
+    semaphores a tile's post and its look at them take `staying_post_ns` more each than in blocks of one tile.
     """
 
     slot_ns: int
     poll_ns: int
     post_ns: int
+    post_visibility_ns: int
     reset_ns: int
     memset_ns: int
     rearm_ns: int
@@ -52,6 +60,14 @@ class OwnCosts:
     narrow_cycles: float
     short_cycles: float
     short_pixel_cycles: float
+    l2_bytes_per_cycle: float
+    tap_pixel_cycles: float
+    column_visibility_ns: int
+    persistent_ns: int
+    next_ns: int
+    staying_post_ns: int
+    overlap_share: float
+    limit_ghz: float
 
 
 @dataclass(frozen=True)
@@ -77,39 +93,69 @@ class ConvolutionCosts:
 
     def cycles(self, conv: Conv2D) -> float:
         """Of a block that has its SM to itself, all it reads in the L2."""
+        return self.loop_cycles(conv) + self.tiles.tile_cycles + self.store_cycles(conv)
+
+    def loop_cycles(self, conv: Conv2D) -> float:
+        """Of its k-blocks: loads and multiply-adds overlap."""
         tensor = self.tensor_cycles(conv) * self.tiles.k_block_ratio
-        loads = self.k_blocks(conv) * self.load_cycles(conv)
+        return bent(tensor, self.k_blocks(conv) * self.load_cycles(conv))
+
+    def store_cycles(self, conv: Conv2D) -> float:
+        """Of storing its outputs."""
         area = conv.tile_m * conv.tile_n / WIDE_AREA
         narrow = self.own.narrow_cycles * conv.tile_m / NARROW_ROWS if conv.tile_n <= NARROW_COLUMNS else 0.0
-        return bent(tensor, loads) + self.tiles.tile_cycles + self.tiles.area_cycles * area + narrow
+        return self.tiles.area_cycles * area + narrow
 
     def load_cycles(self, conv: Conv2D) -> float:
-        """Of a k-block: by its bytes, or by its pixels where each has few channels."""
-        loads = self._loaded(conv) / self.products.l2_bytes_per_cycle
+        """Of a k-block: by its bytes and pixels, or by its pixels where each has few channels."""
+        loads = self._loaded(conv) / self.own.l2_bytes_per_cycle
+        if conv.kernel_size > 1:
+            loads += conv.tile_m * self.own.tap_pixel_cycles
         if conv.channels >= conv.tile_k:
             return loads
         return max(loads, self.own.short_cycles + conv.tile_m * self.own.short_pixel_cycles)
 
-    def memory_ns(self, conv: Conv2D, sm_count: int, *, is_in_l2: bool) -> float:
-        """Of a block beside as many as are resident, where all that they read and write comes from DRAM."""
-        if is_in_l2:
-            return 0.0
-        resident = min(conv.grid.size, sm_count)
-        return conv.kernel.bytes_per_block * resident / self.tiles.memory_bytes_per_s * 1e9
+    def traffic_ns(self, conv: Conv2D, sm_count: int) -> tuple[float, float]:
+        """(reading, writing) of a block beside as many as are resident, by DRAM; 0 of what the L2 keeps.
 
-    def overheads(self, conv: Conv2D) -> dict[str, int]:
-        """Fields of `CostModel` that are a convolution's own."""
-        own, area = self.own, conv.tile_m * conv.tile_n / SPLIT_AREA
+        A residual is read as outputs are stored. Of taps further apart than they are wide, pixels between are
+        not read.
+        """
+        matrices = {name: matrix.bytes for name, matrix in conv.operands.items()}
+        if sum(matrices.values()) <= self.tiles.l2_bytes:
+            return 0.0, 0.0
+        read = matrices["a"] * min(1.0, (conv.kernel_size / conv.stride) ** 2) + matrices["b"]
+        share = min(conv.grid.size, sm_count) / conv.grid.size / self.tiles.memory_bytes_per_s * 1e9
+        return read * share, (matrices["c"] + matrices.get("residual", 0)) * share
+
+    def later_ns(self, conv: Conv2D) -> int:
+        """By how much all k-blocks of a block that waits, or stays for another tile, take longer."""
         is_wide = max(conv.tile_m, conv.tile_n) >= WIDE_COLUMNS
+        return (self.own.wide_k_block_wait_ns if is_wide else self.own.k_block_wait_ns) * self.k_blocks(conv)
+
+    def overheads(self, conv: Conv2D, *, is_persistent: bool = False) -> dict[str, int]:
+        """Fields of `CostModel` that are a convolution's own.
+
+        Persistent kernels fetch a tile while they compute the one before, so that what a tile takes longer
+        under semaphores is with its post and its look at them, in `staying_post_ns`; k-blocks take longer
+        whether they wait or not.
+        """
+        own, area = self.own, conv.tile_m * conv.tile_n / SPLIT_AREA
         sums = {"partial_ns": own.partial_ns, "fixup_ns": round(own.fixup_ns * area)}
-        return {
+        found = {
             "dependent_ns": own.dependent_ns,
             "poll_ns": own.poll_ns,
+            "column_visibility_ns": own.column_visibility_ns,
             "post_ns": own.post_ns,
+            "post_visibility_ns": own.post_visibility_ns,
             "grid_wait_ns": own.slot_ns * min(self.pipeline_depth(conv), self.k_blocks(conv)),
-            "k_block_wait_ns": own.wide_k_block_wait_ns if is_wide else own.k_block_wait_ns,
+            "k_block_wait_ns": self.later_ns(conv) // self.k_blocks(conv),
             **(sums if conv.split_k > 1 else {}),
         }
+        if not is_persistent:
+            return found
+        staying = {name: found[name] + own.staying_post_ns for name in ("post_ns", "poll_ns")}
+        return found | staying | {"k_block_wait_ns": 0, "tile_fetch_ns": 0}
 
     def pipeline_depth(self, conv: Conv2D) -> int:
         """K-blocks that fit into a block's shared memory, its epilogue's buffers taken off."""

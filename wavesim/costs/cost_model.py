@@ -69,7 +69,8 @@ class CostModel:
       a warp that only loads waits, and loads by TMA behind a fence. What the pipeline hides costs nothing
       (`WaitCosts`). `wait_test_ns`: each k-block that works out whether to wait.
     - `post_ns`: added to a block whose tile posts, fence included.
-    - `post_visibility_ns`: from a post until another SM can see it.
+    - `post_visibility_ns`: from a post until another SM can see it. `column_visibility_ns`: added to it for
+      each doubling of the semaphores of a row of tiles: of those looked at together the slowest counts.
     - `wait_kernel_ns`: from a wait-kernel's issue to its end, where its producers have started by then: its
       own first instruction and a poll. The consumer's kernel starts `boundary_ns` later.
     - `partial_ns`: storing the partial sums of a split, or of a part of a tile under Stream-K; every block of
@@ -117,6 +118,7 @@ class CostModel:
     wait_test_ns: int = 0
     post_ns: int = 0
     post_visibility_ns: int = 0
+    column_visibility_ns: int = 0
     wait_kernel_ns: int = 0
     partial_ns: int = 0
     fixup_ns: int = 0

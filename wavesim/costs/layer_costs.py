@@ -27,20 +27,27 @@ from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 
+PERSISTENT = "persistent"  # a schedule's word
 CLOCK_ROUNDS = 4  # of a clock that depends on the time that depends on it
 ATTENTION_LOOP = MainLoop(1, "producer-warp")
 STAYING = Path(__file__).with_name("staying_blocks.toml")
 LIKE = Path(__file__).with_name("like_backends.toml")
 
 
-def costs_of_stages(pipeline: Pipeline, device: Device, *, serialises_bias: bool = False) -> CostModel:
+def costs_of_stages(
+    pipeline: Pipeline, device: Device, *, serialises_bias: bool = False, schedule: str = "tile"
+) -> CostModel:
     """Each stage's tile times by what it computes, its own overheads, and the device's for all else.
 
-    `serialises_bias`: of older kernels, as `tile_costs_of` says. Raises `DescriptionError` for work, or a
+    `serialises_bias`: of older kernels, as `tile_costs_of` says. `schedule`: the plan's, by its word;
+    convolutions in persistent kernels have costs of their own. Raises `DescriptionError` for work, or a
     device, of which no constants are known.
     """
-    overheads, times = overheads_of_stages(pipeline, device), _times(pipeline, device, serialises_bias)
-    ghz = _clock_ghz(pipeline, device, times)
+    is_persistent = schedule == PERSISTENT
+    overheads = overheads_of_stages(pipeline, device, is_persistent=is_persistent)
+    # The clock is that of a tile per block: the same tensor work in about the same time.
+    ghz = _clock_ghz(pipeline, device, _times(pipeline, device, serialises_bias))
+    times = _times(pipeline, device, serialises_bias, is_persistent=is_persistent)
     tile_ns = {name: one.tile_ns(ghz) for name, one in times.items()}
     return CostModel(tile_ns, sharing=_sharing(pipeline, device), **overheads)
 
@@ -53,10 +60,14 @@ def load_ghz_of(pipeline: Pipeline, device: Device, *, serialises_bias: bool = F
     return _clock_ghz(pipeline, device, _times(pipeline, device, serialises_bias))
 
 
-def _times(pipeline: Pipeline, device: Device, serialises_bias: bool) -> dict[str, StageTimes]:
+def _times(
+    pipeline: Pipeline, device: Device, serialises_bias: bool, *, is_persistent: bool = False
+) -> dict[str, StageTimes]:
     is_in_l2 = _is_in_l2(pipeline, device)
     return {
-        stage.name: stage_times(stage, device, is_in_l2=is_in_l2, serialises_bias=serialises_bias)
+        stage.name: stage_times(
+            stage, device, is_in_l2=is_in_l2, serialises_bias=serialises_bias, is_persistent=is_persistent
+        )
         for stage in pipeline.stages
     }
 
@@ -75,7 +86,7 @@ def _sharing(pipeline: Pipeline, device: Device) -> tuple[float, ...]:
     return known.law.speeds(demand, most)
 
 
-def overheads_of_stages(pipeline: Pipeline, device: Device) -> dict[str, Any]:
+def overheads_of_stages(pipeline: Pipeline, device: Device, *, is_persistent: bool = False) -> dict[str, Any]:
     """`CostModel`'s overheads: a layer's, else the device's; each stage's own, and whose blocks stay."""
     known, tiles = costs_of(device.name), tile_costs_of(device.name)
     names = {name: f"layers.{name}" for name in LAYER_OVERHEADS}
@@ -83,10 +94,14 @@ def overheads_of_stages(pipeline: Pipeline, device: Device) -> dict[str, Any]:
     shared = {**known.overheads, **layers}
     if (convolution := convolution_costs_of(device.name)) is not None and _are_convolutions(pipeline):
         shared |= {"reset_ns": convolution.own.reset_ns}
-    if any(stage.grid.z > 1 for stage in pipeline.stages):
-        # Splits take tickets, which are reset before every run, whatever the plan.
+    if any(stage.grid.z > 1 and not isinstance(stage.work, Conv2D) for stage in pipeline.stages):
+        # Splits take tickets, which are reset before every run, whatever the plan; of convolutions the last
+        # split resets them.
         shared |= {"setup_ns": shared["setup_ns"] + shared["reset_ns"], "reset_ns": 0}
-    own = {stage.name: _own_overheads(stage, device, tiles, shared) for stage in pipeline.stages}
+    own = {
+        stage.name: _own_overheads(stage, device, tiles, shared, is_persistent=is_persistent)
+        for stage in pipeline.stages
+    }
     stays = frozenset(stage.name for stage in pipeline.stages if stage.backend in _staying())
     return {
         **shared,
@@ -106,7 +121,12 @@ def _main_loops(pipeline: Pipeline) -> dict[str, MainLoop]:
 
 
 def _own_overheads(
-    stage: Stage, device: Device, tiles: TileCosts | None, shared: Mapping[str, int]
+    stage: Stage,
+    device: Device,
+    tiles: TileCosts | None,
+    shared: Mapping[str, int],
+    *,
+    is_persistent: bool,
 ) -> dict[str, int]:
     backend = _like().get(stage.backend, stage.backend)
     costs = costs_of(device.name).backends.get((backend, "tile"))
@@ -118,7 +138,7 @@ def _own_overheads(
     if tiles is not None and isinstance(stage.work, Attention):
         own["post_visibility_ns"] = tiles.visibility_ns(stage.work.tile_m * stage.work.head_dim, shared)
     if isinstance(stage.work, Conv2D) and (convolution := convolution_costs_of(device.name)) is not None:
-        own |= convolution.overheads(stage.work)
+        own |= convolution.overheads(stage.work, is_persistent=is_persistent)
     return own
 
 

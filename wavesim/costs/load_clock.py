@@ -50,6 +50,6 @@ def load_clock_of(device_name: str) -> LoadClock | None:
 def convolution_clock_of(device_name: str) -> LoadClock | None:
     """Of convolutions on a device; None where it was not recorded under load."""
     constants = own_file(device_name).constants
-    found = [constants.get(key) for key in ("clock.limit_ghz", MOST_GHZ)]
+    found = [constants.get(key) for key in ("convolutions.limit_ghz", MOST_GHZ)]
     limit, most = (one.value if one is not None else None for one in found)
     return None if limit is None or most is None else LoadClock(limit, most)

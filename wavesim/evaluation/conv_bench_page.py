@@ -21,7 +21,7 @@ from wavesim.evaluation.conv_bench_results import (
     Case,
     bench_run,
 )
-from wavesim.evaluation.conv_choices import FIRST_CHOICES, with_choices
+from wavesim.evaluation.conv_choices import FIRST_CHOICES, todays_table, with_choices
 from wavesim.evaluation.conv_runs import TORCH
 from wavesim.evaluation.layer_graphs_table import times_of
 from wavesim.evaluation.marked_block import with_marked_block
@@ -55,6 +55,12 @@ def figure_table(run: BenchRun) -> str:
     head = "| speed | judged by | must | aim | measured | reached | cases, least to most |"
     rows = [one.row(run.cases) for one in ASKED if one.speeds(run.cases)]
     return "\n".join([head, "|---|---|--:|--:|--:|---|---|", *rows])
+
+
+def picked_today() -> str:
+    """What today's constants pick for later kernels, from their committed times."""
+    run = bench_run(FILTERS_FIRST)
+    return UNMEASURED if run is None else todays_table(run)
 
 
 HEADS = (
@@ -106,6 +112,7 @@ def main(words: list[str] | None = None) -> int:
     run = with_choices(bench_run(), FIRST_CHOICES)
     text = with_marked_block(PAGE, read_text(PAGE, MOST_PAGE), "convolutions", block(run))
     text = with_marked_block(PAGE, text, "filters-first", block(with_choices(bench_run(FILTERS_FIRST))))
+    text = with_marked_block(PAGE, text, "picked-today", picked_today())
     write_text(PAGE, text)
     if run is not None and not options.text:
         write_pictures(run)

@@ -3,11 +3,11 @@
 Example: "basic-down 28x128 batch 6 128x128" is a block of ResNet-34 that makes 28 x 28 x 128 of 56 x 56 x 64:
 two 3 x 3, and a 1 x 1 of stride 2 whose output the second adds. Costs were fitted to other batches.
 `python -m wavesim_gpu.evaluation.layers_blind --list convolutions` registers predictions and then measures;
-`--list convolutions-second` takes the second run's cases, of which the first has none.
+`--list convolutions-second` takes the second run's cases, of which the first has none, and so on.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,24 +27,30 @@ from wavesim.workloads.conv_networks import (
 from wavesim.workloads.layer_backends import with_backends, with_chained_products
 
 FIRST = Path(__file__).with_suffix(".toml")
-SECOND = Path(__file__).with_name("conv_blind_cases_2.toml")
+SECOND, THIRD = (Path(__file__).with_name(f"conv_blind_cases_{number}.toml") for number in (2, 3))
 COUNTS = {"pair": 2, "chain": 4}
 SQUEEZE, TIMES = "squeeze", 4  # 1 x 1, to as many times the channels and back, as between bottlenecks
 ALONE = ("pair", SQUEEZE)  # of two: blocks need not leave for a third
 # Of a kind, and how many times its channels it makes.
 BLOCKS = {"basic": (basic_block, 1), "bottleneck": (bottleneck, 4)}
 DOWN = "-down"
+# What the third run measures besides, where no block of a network's is between.
+PERSISTENT_PLANS = ("persistent-stream", "persistent+pdl+boundary", "persistent+pdl+row")
 
 
 @dataclass(frozen=True)
 class BlindConvCase:
-    """Convolutions that make images of `size` x `size`; `channels` of a bottleneck are its inner ones."""
+    """Convolutions that make images of `size` x `size`; `channels` of a bottleneck are its inner ones.
+
+    `plans` are measured beside stream sync.
+    """
 
     kind: str
     size: int
     channels: int
     images: int
     tile: Tile
+    plans: tuple[str, ...] = PLANS
 
     @property
     def name(self) -> str:
@@ -94,7 +100,7 @@ class BlindConvCase:
     @property
     def entries(self) -> Iterator[tuple[str, str]]:
         """(order, plan), stream sync first."""
-        return ((SHORT_FIRST, word) for word in (BASELINE, *PLANS))
+        return ((SHORT_FIRST, word) for word in (BASELINE, *self.plans))
 
 
 def convolution_cases(path: Path = FIRST) -> list[BlindConvCase]:
@@ -111,6 +117,14 @@ def convolution_cases(path: Path = FIRST) -> list[BlindConvCase]:
 def second_convolution_cases() -> list[BlindConvCase]:
     """Of the second run."""
     return convolution_cases(SECOND)
+
+
+def third_convolution_cases() -> list[BlindConvCase]:
+    """Of the third run, with persistent kernels."""
+    return [
+        replace(case, plans=(*PLANS, *PERSISTENT_PLANS)) if case.kind in (*COUNTS, SQUEEZE) else case
+        for case in convolution_cases(THIRD)
+    ]
 
 
 @cache

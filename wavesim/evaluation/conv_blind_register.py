@@ -1,4 +1,4 @@
-"""Writes down what is predicted of the second blind run of convolutions, and picked, before it is measured.
+"""Writes down what is predicted of the third blind run of convolutions, and picked, before it is measured.
 
 `python -m wavesim.evaluation.conv_blind_register COMMIT` writes costs.json, every plan of every case from the
 device's constants alone, and picks.json, the plan that a user would get (`Forecast.is_worth_it`), with the
@@ -15,9 +15,9 @@ from pathlib import Path
 from wavesim.costs.device_costs import default_device
 from wavesim.errors import RecordingError
 from wavesim.evaluation.blind_runs import model_sources
-from wavesim.evaluation.conv_blind_cases import BlindConvCase, second_convolution_cases
-from wavesim.evaluation.conv_blind_scores import SECOND
-from wavesim.evaluation.layer_blind_cases import BASELINE, PLANS, SHORT_FIRST
+from wavesim.evaluation.conv_blind_cases import BlindConvCase, third_convolution_cases
+from wavesim.evaluation.conv_blind_scores import THIRD
+from wavesim.evaluation.layer_blind_cases import BASELINE, SHORT_FIRST
 from wavesim.evaluation.layer_blind_predictions import predicted_from_costs
 from wavesim.evaluation.layer_blind_runs import write_registered
 from wavesim.guard.program import run_program
@@ -35,12 +35,13 @@ def pick_of(case: BlindConvCase, device: Device) -> str:
     pipeline = case.pipeline()
     known = find_costs(pipeline, device)
     traces = {
-        word: known.simulated(pipeline, case.plan(word, SHORT_FIRST), device) for word in (BASELINE, *PLANS)
+        word: known.simulated(pipeline, case.plan(word, SHORT_FIRST), device)
+        for word in (BASELINE, *case.plans)
     }
     stream_ns = traces[BASELINE].time_ns
     worth_it = [
         word
-        for word in PLANS
+        for word in case.plans
         if known.forecast(traces[word], improvement_points(traces[word].time_ns, stream_ns)).is_worth_it
     ]
     return min(worth_it or [BASELINE], key=lambda word: traces[word].time_ns)
@@ -65,11 +66,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m wavesim.evaluation.conv_blind_register")
     parser.add_argument("commit", help="of the model")
     asked = parser.parse_args()
-    cases, device = second_convolution_cases(), default_device()
+    cases, device = third_convolution_cases(), default_device()
     made_by = {"commit": asked.commit, "model_sources": model_sources(), "device": device}
-    SECOND.mkdir(parents=True, exist_ok=True)
-    stamp = write_registered(SECOND, "costs", predicted_from_costs(cases, device), made_by)
-    picked = write_picks(SECOND, {case.name: pick_of(case, devices.load(device)) for case in cases})
+    THIRD.mkdir(parents=True, exist_ok=True)
+    stamp = write_registered(THIRD, "costs", predicted_from_costs(cases, device), made_by)
+    picked = write_picks(THIRD, {case.name: pick_of(case, devices.load(device)) for case in cases})
     print(f"costs.json {stamp}\npicks.json {picked}")  # noqa: T201  # the command's output
     return 0
 

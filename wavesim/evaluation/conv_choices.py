@@ -3,8 +3,8 @@
 Example: of two 14 x 14 x 256 at batch 32 semaphores are predicted to lose in every tile, and stream sync it
 is. `python -m wavesim.evaluation.conv_choices` predicts every candidate that `conv_bench` tried, from the
 device's constants alone, picks the fastest whose gain is worth it (`Forecast.is_worth_it`, as `wavesim tune`
-does), else stream sync, and writes the picks beside their measured times. Persistent kernels are left out:
-their predictions were never scored.
+does), else stream sync, and writes the picks beside their measured times. Costs were fitted to these kernels,
+among others, but those of persistent kernels to the first kernels alone.
 """
 
 import json
@@ -17,6 +17,7 @@ from pathlib import Path
 from statistics import geometric_mean
 
 from wavesim.evaluation.conv_bench_results import FILTERS_FIRST, PICKED, BenchRun, Case, bench_run
+from wavesim.evaluation.conv_blind_cases import PERSISTENT_PLANS
 from wavesim.evaluation.conv_runs import TriedPlan, tried_plans
 from wavesim.evaluation.layer_blind_cases import BASELINE
 from wavesim.evaluation.layer_graphs_table import times_of
@@ -29,11 +30,12 @@ from wavesim.predict.defaults import find_costs
 from wavesim.predict.prediction import improvement_points
 from wavesim.recordings.shipped import FOLDER
 
-# Of the first kernels, picked by constants that were fitted to these, and of today's.
+# Of the first kernels, picked by constants that were fitted to these; of later ones by the same; by today's.
 FIRST_CHOICES = FOLDER / "convolutions" / "choices.json"
 CHOICES = FOLDER / "convolutions" / "choices-filters-first.json"
+TODAYS_CHOICES = FOLDER / "convolutions" / "choices-today.json"
 MOST_BYTES = 1 << 20
-PLANS = (BASELINE, "pdl", "pdl+row")  # those that predictions were scored for
+PLANS = (BASELINE, "pdl", "pdl+row", *PERSISTENT_PLANS)  # those that predictions were scored for
 
 
 @dataclass(frozen=True)
@@ -106,18 +108,32 @@ def _with(case: Case, choices: Mapping[tuple[str, str], ConvChoice]) -> Case:
     return {**case, "finalists": [*case["finalists"], entry]}
 
 
+def todays_table(run: BenchRun) -> str:
+    """Markdown: what today's picks take, over the fastest measured of stream sync and of dependent launch."""
+    times = {(case["kind"], case["name"]): times_of(case) for case in run.cases}
+    lines = ["| convolutions | picked | its time, µs | over stream sync | over dependent launch |"]
+    lines.append("|---|---|--:|--:|--:|")
+    speeds: dict[str, list[float]] = {"stream": [], "pdl": []}
+    for (kind, name), one in read_choices(TODAYS_CHOICES).items():
+        over = {word: times[kind, name][word] / one.measured_ns for word in speeds}
+        for word, speed in over.items():
+            speeds[word].append(speed)
+        cells = (f"{kind} {name}", f"{one.plan}, {one.tiles}", f"{one.measured_ns / 1e3:.1f}")
+        lines.append(f"| {' | '.join(cells)} | {over['stream']:.2f} | {over['pdl']:.2f} |")
+    means = " | ".join(f"{geometric_mean(found):.2f}" for found in speeds.values())
+    lines.append(f"| geometric mean of {len(speeds['stream'])} | | | {means} |")
+    return "\n".join(lines)
+
+
 def main() -> int:
-    """Writes the picks, and prints what they take over the fastest measured of each class."""
+    """Writes today's picks, and prints what they take over the fastest measured of each class."""
     run = bench_run(FILTERS_FIRST)
     if run is None:
         print("no pair was measured yet: python -m wavesim_gpu.evaluation.conv_bench")  # noqa: T201
         return 1
     found = list(choices_of(run, default_device()))
-    write_text(CHOICES, json.dumps({"choices": [asdict(one) for one in found]}, indent=1) + "\n")
-    times = {(case["kind"], case["name"]): times_of(case) for case in run.cases}
-    for word in ("stream", "pdl"):
-        over = [times[one.kind, one.name][word] / one.measured_ns for one in found]
-        print(f"over {word}: mean {geometric_mean(over):.3f}, least {min(over):.3f}, most {max(over):.3f}")  # noqa: T201
+    write_text(TODAYS_CHOICES, json.dumps({"choices": [asdict(one) for one in found]}, indent=1) + "\n")
+    print(todays_table(run))  # noqa: T201  # the command's output
     return 0
 
 

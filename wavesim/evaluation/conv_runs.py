@@ -50,21 +50,25 @@ class TriedPlan:
     def predicted_ns(self, device: Device) -> float:
         """A run behind another one: the kernel boundary in place of a graph's start."""
         pipeline, plan = self.pipeline, parse_plan(self.plan)
-        costs = costs_of_stages(pipeline, device)
+        costs = costs_of_stages(pipeline, device, schedule=plan.schedule.word)
         found = simulate(pipeline, plan, device, costs)
         return (
             found.time_ns - costs.outside_ns(plan) + costs.boundary_ns + self._reset_ns(costs, plan, device)
         )
 
     def _reset_ns(self, costs: CostModel, plan: Plan, device: Device) -> int:
-        """What resets counters between runs: a memset, or the last block; streams' fork and join."""
+        """What resets counters between runs: a memset, or the last block; streams' fork and join.
+
+        Persistent kernels reset theirs by themselves, whatever the plan.
+        """
         known = convolution_costs_of(device.name)
         forks_ns = costs.multi_stream_ns if plan.launch.is_multi_stream else 0
         if known is None:
             return forks_ns
         if plan.sync.has_semaphores and not plan.launch.is_multi_stream:
             return known.own.rearm_ns
-        return forks_ns + (known.own.memset_ns if SPLIT in self.tiles and self.has_memset else 0)
+        is_reset = SPLIT in self.tiles and self.has_memset and plan.schedule.after == "end"
+        return forks_ns + is_reset * known.own.memset_ns
 
 
 def tried_plans(results: Mapping[str, Any]) -> Iterator[TriedPlan]:

@@ -22,8 +22,7 @@ def convolution_ns(costs: ConvolutionCosts, conv: Conv2D, device: Device) -> flo
     """A convolution alone: whole waves of tiles, or what the memory allows, and its splits' sums."""
     products = costs.products
     ghz = products.clock_ghz if conv.grid.size >= device.sm_count else products.light_clock_ghz
-    is_in_l2 = sum(matrix.bytes for matrix in conv.operands.values()) <= costs.tiles.l2_bytes
-    block_ns = max(costs.cycles(conv) / ghz, costs.memory_ns(conv, device.sm_count, is_in_l2=is_in_l2))
+    block_ns = max(costs.cycles(conv) / ghz, sum(costs.traffic_ns(conv, device.sm_count)))
     sums = costs.overheads(conv)
     split_ns = sums["partial_ns"] + sums["fixup_ns"] * (conv.split_k - 1) if conv.split_k > 1 else 0
     return ceil(conv.grid.size / device.sm_count) * block_ns + split_ns

@@ -18,7 +18,7 @@ from wavesim.costs.calibration_text import (
 from wavesim.costs.cost_model import CostModel, zero_cost
 from wavesim.costs.data_sheet import roofline
 from wavesim.costs.device_costs import costs_of
-from wavesim.costs.layer_costs import costs_of_stages
+from wavesim.costs.layer_costs import PERSISTENT, costs_of_stages
 from wavesim.errors import DescriptionError
 from wavesim.guard.arguments import require_types
 from wavesim.model import device as devices
@@ -85,7 +85,8 @@ def _by_work(pipeline: Pipeline, device: Device) -> KnownCosts | None:
     source = f"tiles of each kind of kernel as recorded on {device.name}, at the clock that their load leaves"
     if any(isinstance(stage.work, Conv2D) for stage in pipeline.stages):
         source = f"{source}; convolutions as fitted to single ones and to pairs and chains"
-        return KnownCosts(model, source, kind=CONVOLUTION_CONSTANTS)
+        staying = costs_of_stages(with_backends(pipeline), device, schedule=PERSISTENT)
+        return KnownCosts(model, source, kind=CONVOLUTION_CONSTANTS, by_schedule={PERSISTENT: staying})
     kind = f"{LAYER_CONSTANTS}, {CHAINED_PRODUCTS}" if is_chained(pipeline) else LAYER_CONSTANTS
     return KnownCosts(model, source, kind=kind)
 

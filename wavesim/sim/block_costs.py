@@ -5,6 +5,7 @@ semaphores (0.9 us); as one of two split-K slices it also stores its sums, or ad
 """
 
 from dataclasses import dataclass
+from math import log2
 
 from wavesim.costs.cost_model import CostModel
 from wavesim.costs.wait_costs import WaitCosts, wait_costs_of
@@ -62,9 +63,18 @@ def block_costs_of(costs: CostModel, plan: Plan, program: StageProgram) -> Block
         closing_ns=has_semaphores * program.has_posts * costs.post_ns,
         partial_ns=costs.partial_ns,
         fixup_ns=costs.sums_ns.get(program.stage.name, costs.fixup_ns),
-        post_visibility_ns=costs.dependent_ns if waits_for_grids else costs.post_visibility_ns,
+        post_visibility_ns=costs.dependent_ns if waits_for_grids else _visibility_ns(costs, program),
         leaves_share=costs.leaves_share,
     )
+
+
+def _visibility_ns(costs: CostModel, program: StageProgram) -> int:
+    """From a post until another SM sees it: the later, the more semaphores it looks at together for a row."""
+    if not costs.column_visibility_ns or not program.has_posts:
+        return costs.post_visibility_ns
+    arrays = len(program.posts[0])
+    of_row = len({one for tile in program.posts for one in tile}) / (arrays * program.stage.grid.y)
+    return costs.post_visibility_ns + round(costs.column_visibility_ns * log2(max(1.0, of_row)))
 
 
 def _work(costs: CostModel, program: StageProgram) -> list[int]:

@@ -22,7 +22,11 @@ from zlib import crc32
 from wavesim.costs.device_costs import default_device
 from wavesim.errors import DescriptionError, WavesimError
 from wavesim.evaluation.blind_runs import model_sources
-from wavesim.evaluation.conv_blind_cases import convolution_cases, second_convolution_cases
+from wavesim.evaluation.conv_blind_cases import (
+    convolution_cases,
+    second_convolution_cases,
+    third_convolution_cases,
+)
 from wavesim.evaluation.layer_blind_cases import (
     BASELINE,
     BlindCase,
@@ -67,6 +71,7 @@ LISTS: dict[str, Callable[[], Sequence[BlindCase]]] = {
     "trial": trial_cases,
     "convolutions": convolution_cases,
     "convolutions-second": second_convolution_cases,
+    "convolutions-third": third_convolution_cases,
 }
 RECORDED, LEAD_NS = 3, 20_000_000  # recorded runs, of which the median is kept, each after that much of load
 

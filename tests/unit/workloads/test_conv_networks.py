@@ -1,8 +1,11 @@
 """The networks as they are: their layers' shapes, weights and shortcuts, and what their tiles wait for."""
 
+from dataclasses import replace
+
 import pytest
 
 from wavesim.costs.convolution_costs import convolution_costs_of
+from wavesim.costs.layer_costs import costs_of_stages
 from wavesim.errors import DescriptionError
 from wavesim.model.accesses import Accesses
 from wavesim.model.device import load
@@ -13,6 +16,7 @@ from wavesim.predict.defaults import find_costs
 from wavesim.predict.kinds import CONVOLUTION_CONSTANTS
 from wavesim.workloads.conv_networks import (
     NETWORKS,
+    Convolution,
     chain_of_convolutions,
     conv_of,
     network_named,
@@ -86,10 +90,50 @@ def test_loads_bind_narrow_tiles_and_memory_large_batches():
     narrow, high = (conv_of(conv, 8, (tile_m, 64, 1)) for tile_m in (128, 256))
     assert (costs.bytes_per_cycle(narrow), costs.bytes_per_cycle(high)) == (96, 80)
     assert costs.cycles(high) < 2 * costs.cycles(narrow)
-    assert costs.memory_ns(narrow, 132, is_in_l2=True) == 0
+    assert costs.traffic_ns(narrow, 132) == (0.0, 0.0)
     last = network_named("resnet-50").part(56)[3]  # 1 x 1 to 256 channels, 200 MB of them at batch 64
     wide = conv_of(last, 64, (128, 256, 1))
-    assert costs.memory_ns(wide, 132, is_in_l2=False) > costs.tensor_cycles(wide) / 1.3
+    read_ns, written_ns = costs.traffic_ns(wide, 132)
+    assert read_ns + written_ns > costs.tensor_cycles(wide) / 1.3
+    # Outputs, and a residual with them, of four times the channels each; and filters are read too.
+    assert written_ns == pytest.approx(8 * read_ns, rel=0.01)
+
+
+def test_of_a_strided_1x1_only_every_other_pixel_of_every_other_row_is_read():
+    costs = convolution_costs_of("h200")
+    last = replace(network_named("resnet-50").part(56)[3], stride=2, size=28)
+    strided, whole = (
+        costs.traffic_ns(conv_of(one, 256, (128, 256, 1)), 132)[0] for one in (last, replace(last, stride=1))
+    )
+    assert strided == pytest.approx(whole, rel=0.05)  # of images twice as high and wide
+
+
+def test_a_persistent_block_pays_its_start_once_and_hides_stores_behind_the_next_tile():
+    conv = network_named("resnet-34").part(56)[0]
+    pipeline = chain_of_convolutions("two", [conv], 32, {conv.name: (256, 64, 1)})
+    each = costs_of_stages(pipeline, H200)
+    stays = costs_of_stages(pipeline, H200, schedule="persistent")
+    tile_ns, times = each.tile_ns[conv.name], stays.tile_ns[conv.name]
+    assert len(times) == pipeline.stages[0].grid.size == 392
+    assert set(times[:132]) == {tile_ns + convolution_costs_of("h200").own.persistent_ns}
+    assert len(set(times[132:])) == 1
+    assert times[-1] < tile_ns
+    assert stays.of_stage(conv.name).tile_fetch_ns == 0
+    runs = {
+        word: find_costs(pipeline, H200).simulated(pipeline, parse_plan(word), H200).time_ns
+        for word in ("stream", "persistent-stream")
+    }
+    assert runs["persistent-stream"] < 0.9 * runs["stream"]
+
+
+def test_k_blocks_of_a_persistent_kernel_take_longer_in_one_wave_too():
+    conv = Convolution("one", 7, 512, 512)
+    pipeline = chain_of_convolutions("one", [conv], 1, {conv.name: (64, 128, 1)})
+    each, stays = (
+        costs_of_stages(pipeline, H200, schedule=word).tile_ns[conv.name] for word in ("tile", "persistent")
+    )
+    own = convolution_costs_of("h200").own
+    assert set(stays) == {each + own.persistent_ns + 72 * own.k_block_wait_ns}
 
 
 def test_few_channels_cost_a_pixel_as_much_as_many_would_and_more():
