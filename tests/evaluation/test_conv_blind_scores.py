@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from wavesim.costs.layer_costs import costs_of_stages
 from wavesim.errors import RecordingError
 from wavesim.evaluation.conv_bench_results import FILTERS_FIRST, bench_run
 from wavesim.evaluation.conv_bench_results import FOLDER as BENCH
@@ -17,13 +18,19 @@ from wavesim.evaluation.conv_blind_scores import (
     BASES,
     FOLDER,
     SECOND,
+    THIRD,
+    UNMEASURED,
     are_one_program,
     gains_of,
+    picks_of,
     scores_of,
     table,
     today_table,
 )
-from wavesim.evaluation.layer_blind_runs import LayerBlindRun
+from wavesim.evaluation.layer_blind_cases import SHORT_FIRST
+from wavesim.evaluation.layer_blind_predictions import stream_costs
+from wavesim.evaluation.layer_blind_runs import ROUNDS_FILE, LayerBlindRun
+from wavesim.model.device import default_device
 
 RUN = LayerBlindRun(FOLDER)
 ROOT = Path(__file__).parents[2]
@@ -89,6 +96,33 @@ def test_no_case_of_the_third_run_is_one_of_those_before_or_of_what_costs_were_f
     assert not {(case.kind, case.size, case.channels, case.images) for case in cases} & fitted
     persistent = {case.kind for case in cases if "persistent-stream" in case.plans}
     assert persistent == {"pair", "chain", "squeeze"}
+
+
+def test_the_third_run_is_registered_whole_and_the_page_has_its_hashes():
+    run, cases = LayerBlindRun(THIRD), third_convolution_cases()
+    entries = {(case.name, *entry) for case in cases for entry in case.entries}
+    assert run.predictions("costs").keys() == entries
+    picks = picks_of(run)
+    assert {(name, SHORT_FIRST, plan) for name, plan in picks.items()} <= entries
+    assert len(picks) == len(cases)
+    page = (ROOT / "docs" / "convolutions.md").read_text("utf-8")
+    for name in ("costs", "picks"):
+        assert (THIRD / f"{name}.sha256").read_text()[:16] in page
+    assert (THIRD / ROUNDS_FILE).is_file() or list(table(run)) == [UNMEASURED]
+
+
+def test_a_recording_of_blocks_with_a_tile_each_says_what_persistent_ones_take():
+    run, device = LayerBlindRun(SECOND), default_device()
+    case = next(one for one in second_convolution_cases() if one.name == "pair 56x64 batch 40 256x64")
+    trace = run.stream(case, "row")
+    own, recorded = costs_of_stages(case.pipeline(), device), stream_costs(case, trace, device, False)
+    stays = costs_of_stages(case.pipeline(), device, schedule="persistent")
+    found = stream_costs(case, trace, device, False, "persistent")
+    for stage, times in found.tile_ns.items():
+        longer = sum(recorded.tile_ns[stage]) / len(times) / own.tile_ns[stage]
+        assert sum(times) / sum(stays.tile_ns[stage]) == pytest.approx(longer, rel=1e-3)
+        assert times[0] > times[-1]  # the first wave's, before pixels are loaded ahead
+    assert found.boundary_ns == recorded.boundary_ns
 
 
 def test_a_gain_is_of_rounds_paired_in_time():
