@@ -27,14 +27,18 @@ RATIOS = "tile_time_ratios"
 CONDITIONS = "conditions"
 NS, SHARE = "ns", "share"
 # Fixed costs that are others where kernels of several kinds follow each other.
-LAYER_OVERHEADS = (
-    "setup_ns",
-    "block_ns",
-    "boundary_ns",
-    "dependent_ns",
-    "reset_ns",
-    "post_visibility_ns",
+LAYER_OVERHEADS = ("setup_ns", "block_ns", "boundary_ns", "dependent_ns", "reset_ns", "post_visibility_ns")
+CONVOLUTION_TIMES = (
+    *("slot_ns", "poll_ns", "k_block_wait_ns", "wide_k_block_wait_ns", "dependent_ns", "post_ns", "reset_ns"),
+    *("memset_ns", "rearm_ns", "partial_ns", "fixup_ns", "post_visibility_ns", "column_visibility_ns"),
+    *("persistent_ns", "next_ns", "staying_post_ns"),
 )
+CONVOLUTION_RATES = {
+    **dict.fromkeys(("narrow_cycles", "short_cycles", "short_pixel_cycles", "tap_pixel_cycles"), "cycles"),
+    "overlap_share": SHARE,
+    "limit_ghz": "GHz",
+    "l2_bytes_per_cycle": "bytes/cycle",
+}
 LAYER_CLOCK = ("limit_ghz", "rest_share", "bf16_share")
 TILE_CYCLES = ("tile_cycles", "area_cycles", "activation_cycles", "bf16_bias_cycles", "first_cycles")
 FEW_ROWS_COSTS = ("few_rows_ns", "few_rows_ticket_ns", "few_rows_fixup_ns", "few_rows_wait_ns")
@@ -104,28 +108,7 @@ UNITS: dict[str, dict[str, str]] = {
         **dict.fromkeys(LAYER_OVERHEADS, NS),
         **dict(zip(LAYER_CLOCK, ("GHz", SHARE, SHARE), strict=True)),
     },
-    "convolutions": {
-        **dict.fromkeys(
-            (
-                *("slot_ns", "poll_ns", "k_block_wait_ns", "wide_k_block_wait_ns", "dependent_ns"),
-                *("post_ns", "reset_ns", "memset_ns", "rearm_ns", "partial_ns", "fixup_ns"),
-                *(
-                    "post_visibility_ns",
-                    "column_visibility_ns",
-                    "persistent_ns",
-                    "next_ns",
-                    "staying_post_ns",
-                ),
-            ),
-            NS,
-        ),
-        **dict.fromkeys(
-            ("narrow_cycles", "short_cycles", "short_pixel_cycles", "tap_pixel_cycles"), "cycles"
-        ),
-        "overlap_share": "share",
-        "limit_ghz": "GHz",
-        "l2_bytes_per_cycle": "bytes/cycle",
-    },
+    "convolutions": {**dict.fromkeys(CONVOLUTION_TIMES, NS), **CONVOLUTION_RATES},
     **{
         name: {"bytes_per_s": "bytes/s", "block_bytes_per_s": "bytes/s", "block_ns": NS}
         for name in ("rows", "decode")
