@@ -96,6 +96,7 @@ class Code:
             if (index, j) not in self._back_edges and j < len(self.instructions)
         )
 
+    @functools.cache  # noqa: B019
     def onward(self, index: int) -> tuple[int, ...]:
         """What may run next, a loop's next turn too."""
         return tuple(j for j in self.flow.successors(index) if j < len(self.instructions))
@@ -362,6 +363,11 @@ class Code:
     def _has_rows(self) -> bool:
         """Whether blocks have a second dimension: threads of one x are then many, in different warps."""
         return any(_ROW.search(instruction.text) for instruction in self.instructions)
+
+    @functools.cached_property
+    def shuffles(self) -> frozenset[int]:
+        """The instructions that hand a register's value to the warp's other lanes."""
+        return frozenset(i for i, one in enumerate(self.instructions) if is_shuffle(one))
 
     def reads_thread(self, made_by: frozenset[int]) -> bool:
         """Whether any of these instructions reads a thread's index."""

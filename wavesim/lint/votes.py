@@ -41,6 +41,8 @@ class Voted(NamedTuple):
 
     def after(self, votes: Votes, i: int) -> "Voted":
         """The same after one more instruction."""
+        if i not in votes.answers and i not in votes.cast and i not in votes.branches:
+            return self if self.barred < 0 else self._replace(barred=-1)
         voted = self._replace(barred=-1)
         if i in votes.answers:
             barrier, is_no = votes.answers[i]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from wavesim.lint.code import ACQUIRES, SCOPES, STRONG, Code, is_shuffle, width
+from wavesim.lint.code import ACQUIRES, SCOPES, STRONG, Code, width
 from wavesim.lint.finding import Finding
 from wavesim.lint.instruction import Op
 from wavesim.lint.judging import BLOCK, WARP, judged, line, need_of, sync_needed
@@ -175,7 +175,9 @@ def _reached(
             return None
         if state.is_decided and wait.form != "ticket" and i in wait.polls:
             return None  # the next turn's look is a wait of its own
-        after = _after(code, wait, i, state)._replace(voted=state.voted.after(votes, i))
+        after, voted = _after(code, wait, i, state), state.voted.after(votes, i)
+        if voted is not after.voted:
+            after = after._replace(voted=voted)
         return after._replace(is_decided=True) if i in deciders else after
 
     return walk(following or code.forward, starts, step)
@@ -186,7 +188,7 @@ def _after(code: Code, wait: FlagWait, i: int, state: Ordered) -> Ordered:
     op = code[i].op
     if op in _BLOCK_SYNCS:
         return state._replace(synced=BLOCK, shown=BLOCK)
-    if op is Op.WARP_SYNC or is_shuffle(code[i]):
+    if op is Op.WARP_SYNC or i in code.shuffles:
         return state._replace(synced=max(state.synced, WARP), shown=max(state.shown, WARP))
     if op is Op.PROXY_FENCE and code[i].space in ("", "global", "generic"):
         return state._replace(is_proxied=state.acquired > 0)
