@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import plotly.graph_objects as go
+from plotly.io import to_html
 from plotly.offline import get_plotlyjs
 
 from wavesim.errors import DescriptionError, DeviceError
@@ -73,8 +74,12 @@ def save_figure(figure: go.Figure, path: str | Path) -> Path:
 
 def figure_html(figure: go.Figure) -> Markup:
     """A fragment that shows a plotly figure with no network: 5 MB, as plotly.js is in it."""
-    both = go.Figure(figure).update_layout(meta=dark_rasters(figure.to_plotly_json()["layout"]))
-    body = both.to_html(full_html=False, include_plotlyjs=False, config={"displayModeBar": False})
+    props = figure.to_dict()
+    props["layout"]["meta"] = dark_rasters(props["layout"])
+    # Checked as it was built; to check it again would take as long as everything else here.
+    body = to_html(
+        props, validate=False, full_html=False, include_plotlyjs=False, config={"displayModeBar": False}
+    )
     name = re.search(r'<div id="([^"]+)" class="plotly-graph-div"', body)
     assert name is not None, "plotly has changed its page"
     svg = (

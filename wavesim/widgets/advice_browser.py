@@ -39,6 +39,7 @@ class AdviceBrowser(ipywidgets.VBox):
     def __init__(self, advice: Advice) -> None:
         self.advice = advice
         self._is_setting = False
+        self._given: dict[int, GivenKernels] = {}  # by pair: to find tile times takes half of what is shown
         self.findings = Words(element("ol", *(element("li", text) for text in findings(advice))))
         self.choice = ipywidgets.Dropdown(
             description="Pair", options=self._options(), layout={"width": "90%"}
@@ -132,7 +133,9 @@ class AdviceBrowser(ipywidgets.VBox):
         """What is drawn of the pair, or the reason why it is not."""
         self.open_button.disabled = True
         try:
-            given = given_kernels(pair)
+            if pair.number not in self._given:
+                self._given[pair.number] = given_kernels(pair)
+            given = self._given[pair.number]
             blocks = sum(stage.grid.size for stage in given.pipeline.stages)
             if blocks > MOST_BLOCKS:
                 reason = f"Not drawn: {blocks:,} blocks. Write it out for `wavesim predict`."
