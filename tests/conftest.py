@@ -4,8 +4,10 @@ This file is also loaded on a GPU machine that has neither simpy nor plotly, so 
 """
 
 import gc
+import re
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -18,6 +20,23 @@ from wavesim.lint import disassembler
 settings.register_profile("reproducible", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("explore", deadline=None, print_blob=True, max_examples=1000)
 settings.load_profile("reproducible")
+
+# `-m` expressions that take none but the tests of one marker.
+ONLY = re.compile(r"(alone|browser)( and (?!.*\bor\b).*)?")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Whether no test of the file can have the marker asked for: to import them all takes 15 s of a core."""
+    asked = ONLY.fullmatch(config.getoption("markexpr"))
+    if asked is None or collection_path.suffix != ".py":
+        return None
+    return f"mark.{asked[1]}" not in collection_path.read_text(encoding="utf-8") or None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest first, so that no worker is left alone with one of them in the end."""
+    items.sort(key=lambda item: not {"browser", "slow"} <= {mark.name for mark in item.iter_markers()})
+
 
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome")
 

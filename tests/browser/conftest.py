@@ -2,9 +2,9 @@
 
 What keeps these tests steady, each learnt from a failure: Lab is driven through its application object
 and not its menus; the kernel's websocket is awaited before anything runs; sliders are moved by keyboard;
-assertions wait for a text or a count, never for pixels or a time to pass. What keeps them quick: one server,
-one browser for each module, whose cache holds JupyterLab's files from the first page on, and no kernel that
-outlives its test.
+assertions wait for a text or a count, never for pixels or a time to pass. What keeps them quick: one server
+and one browser for all modules, one page in which JupyterLab stays loaded while tests open and close their
+notebooks in it, and no kernel that outlives its test.
 """
 
 import json
@@ -23,20 +23,9 @@ from typing import Any
 
 import nbformat
 import pytest
+from shared_chromium import SIZE, joined, running
 
 NOTEBOOKS = Path(__file__).parent.parent.parent / "notebooks"
-# DNS that knows only this machine is also the test that nothing is fetched from outside.
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-]
-NO_DNS = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
 READY = """async () => {
   const app = window.jupyterapp;
   await app.restored;
@@ -57,7 +46,16 @@ SHOW_CELL = """async words => {
 OUTPUT_ERRORS = """() => window.jupyterapp.shell.currentWidget.content.widgets
   .filter(cell => cell.model.type === 'code').flatMap(cell => cell.model.outputs.toJSON())
   .filter(output => output.output_type === 'error').map(output => output.evalue)"""
-SHUT_DOWN = "async () => window.jupyterapp?.serviceManager.sessions.shutdownAll()"
+OPEN = """async path => {
+  await window.jupyterapp.commands.execute('docmanager:open', { path, factory: 'Notebook' });
+}"""
+# Closes what is open without a question, and ends its kernels.
+LEAVE = """async () => {
+  const app = window.jupyterapp;
+  if (!app) return;
+  for (const one of [...app.shell.widgets('main')]) one.dispose();
+  await app.serviceManager.sessions.shutdownAll();
+}"""
 PATIENCE_MS = 60_000
 # JupyterLab's own words about itself; none of them is about a notebook or a widget.
 HARMLESS_CONSOLE = ("ResizeObserver loop", "favicon", "Failed to load resource")
@@ -153,11 +151,16 @@ class Visit:
     given_up: int = 0  # how often anywidget has given up on a model
 
     def open(self, lab: Lab, name: str) -> None:
-        self.page.goto(lab.url(name))
+        """Opens a notebook, in the JupyterLab that is in the page or else in a new one."""
+        if self.page.evaluate("() => 'jupyterapp' in window"):
+            self.page.evaluate(OPEN, name)
+        else:
+            self.page.goto(lab.url(name))
         self._await_notebook(name)
 
-    def reload(self, name: str) -> None:
-        self.page.reload()
+    def reload(self, lab: Lab, name: str) -> None:
+        """Loads JupyterLab again, without what it noted as open in tests before."""
+        self.page.goto(lab.url(name))
         self._await_notebook(name)
 
     def _await_notebook(self, name: str) -> None:
@@ -165,9 +168,9 @@ class Visit:
         self.page.wait_for_function(is_open, arg=name)
         self.page.evaluate(READY)
 
-    def save_and_reload(self, name: str) -> None:
+    def save_and_reload(self, lab: Lab, name: str) -> None:
         self.page.evaluate("async () => window.jupyterapp.commands.execute('docmanager:save')")
-        self.reload(name)
+        self.reload(lab, name)
 
     def show(self, source: str) -> None:
         """Scrolls to the first cell that holds these words; JupyterLab draws only what is near the screen."""
@@ -201,46 +204,52 @@ class Visit:
         self.page.evaluate(RUN_ALL)
         return list(self.page.evaluate(OUTPUT_ERRORS))
 
-    def close(self) -> None:
-        """Ends the page and its kernels, which would be idle beside the tests that follow."""
-        self.page.evaluate(SHUT_DOWN)
-        self.page.close()
+    def watch(self) -> Iterator["Visit"]:
+        """Notes what goes wrong in the page while a test has it."""
+        handlers = {
+            "console": lambda message: _note_console(self, message),
+            "pageerror": lambda error: _note_error(self, str(error)),
+            "request": lambda request: _note_request(self, request.url),
+        }
+        for event, handler in handlers.items():
+            self.page.on(event, handler)
+        yield self
+        self.page.evaluate(LEAVE)
+        for event, handler in handlers.items():
+            self.page.remove_listener(event, handler)
 
 
 @pytest.fixture(scope="session")
-def profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The browser's folder; its cache serves all modules."""
-    return tmp_path_factory.mktemp("browser")
+def chromium_address(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Of a browser that cannot resolve any name and whose cache and pages serve all modules."""
+    with running(chromium, tmp_path_factory.mktemp("browser")) as address:
+        yield address
 
 
 # Not for the session: other tests' event loops cannot run beside Playwright's.
 @pytest.fixture(scope="module")
-def browser(chromium: str, profile: Path) -> Iterator[Any]:
-    """A browser that cannot resolve any name."""
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        context = playwright.chromium.launch_persistent_context(
-            profile,
-            executable_path=chromium,
-            headless=True,
-            args=[*FLAGS, NO_DNS],
-            viewport={"width": 1440, "height": 1300},
-        )
-        context.set_default_timeout(PATIENCE_MS)
+def browser(chromium_address: str) -> Iterator[Any]:
+    """The browser, for a module."""
+    with joined(chromium_address, PATIENCE_MS) as context:
         yield context
-        context.close()
 
 
 @pytest.fixture
-def visit(browser: Any) -> Iterator[Visit]:
-    """A new page."""
-    seen = Visit(browser.new_page())
-    seen.page.on("console", lambda message: _note_console(seen, message))
-    seen.page.on("pageerror", lambda error: _note_error(seen, str(error)))
-    seen.page.on("request", lambda request: _note_request(seen, request.url))
-    yield seen
-    seen.close()
+def visit(browser: Any, lab: Lab) -> Iterator[Visit]:
+    """The page of JupyterLab, with nothing open in it."""
+    pages = [page for page in browser.pages if page.url.startswith(f"http://127.0.0.1:{lab.port}/lab")]
+    page = pages[0] if pages else browser.new_page()
+    page.set_viewport_size(SIZE)
+    yield from Visit(page).watch()
+
+
+@pytest.fixture
+def first_visit(browser: Any) -> Iterator[Visit]:
+    """A page of its own, which nothing has been loaded into."""
+    page = browser.new_page()
+    page.set_viewport_size(SIZE)
+    yield from Visit(page).watch()
+    page.close()
 
 
 def _note_console(visit: Visit, message: Any) -> None:

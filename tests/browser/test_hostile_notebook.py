@@ -48,15 +48,15 @@ FOREIGN = """() => [...document.querySelectorAll('.jp-OutputArea-output *')].fil
   || [...el.attributes].some((one) => one.name.startsWith('on'))).map((el) => el.outerHTML.slice(0, 200))"""
 
 
-def test_no_name_in_a_live_widget_runs_or_loads_anything(lab, visit):
-    page = visit.page
+def test_no_name_in_a_live_widget_runs_or_loads_anything(lab, first_visit):
+    page = first_visit.page
     page.add_init_script("window.hits = 0; window.hit = () => { window.hits += 1; };")
-    visit.open(lab, lab.write("hostile.ipynb", SOURCE))
-    assert visit.run_all() == []
+    first_visit.open(lab, lab.write("hostile.ipynb", SOURCE))
+    assert first_visit.run_all() == []
     page.wait_for_function(DRAWN)
     assert "Deadlock" in page.locator("[role=alert]").first.inner_text()
     assert "<img src=x onerror=hit()>" in page.locator(".jp-Notebook").inner_text()
     assert page.evaluate(FOREIGN) == []
     assert page.evaluate("window.hits") == 0
-    assert visit.outside == []
-    assert visit.console_errors == []
+    assert first_visit.outside == []
+    assert first_visit.console_errors == []

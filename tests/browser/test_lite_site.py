@@ -105,6 +105,12 @@ def site(chromium):
     server.shutdown()
 
 
+@pytest.fixture
+def visit(first_visit):
+    """Of a page that no JupyterLab is in yet."""
+    return first_visit
+
+
 def run_every_cell(site, visit, name):
     """Opens a notebook of the site, runs it whole and returns the seconds until Python answered."""
     site.forget(visit.page)

@@ -13,8 +13,8 @@ def answered(page) -> str:
     return page.locator(".wavesim-quiz-told").inner_text()
 
 
-def test_an_answer_is_explained_counted_and_kept(visit):
-    page = visit.page
+def test_an_answer_is_explained_counted_and_kept(first_visit):
+    page = first_visit.page
     page.goto(PAGE.as_uri())
     first = page.locator("fieldset").first
     first.get_by_label("3", exact=True).check()
@@ -29,14 +29,14 @@ def test_an_answer_is_explained_counted_and_kept(visit):
     assert "✓ Right." in page.locator("fieldset").first.inner_text()
     page.get_by_role("button", name="Begin again").click()
     assert answered(page).startswith("0 of ")
-    assert visit.console_errors == []
+    assert first_visit.console_errors == []
 
 
-def test_where_storage_is_blocked_the_quiz_says_so_and_goes_on(visit):
-    page = visit.page
+def test_where_storage_is_blocked_the_quiz_says_so_and_goes_on(first_visit):
+    page = first_visit.page
     page.add_init_script(BLOCKED)
     page.goto(PAGE.as_uri())
     assert "This browser keeps nothing" in page.locator(".wavesim-quiz-blocked").inner_text()
     page.locator("fieldset").first.get_by_label("4", exact=True).check()
     assert answered(page).startswith("1 of ")
-    assert visit.console_errors == []
+    assert first_visit.console_errors == []

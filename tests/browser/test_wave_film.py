@@ -32,25 +32,25 @@ def test_the_committed_film_is_small_and_holds_no_script(film):
 
 
 @pytest.mark.browser
-def test_the_film_shows_one_instant_after_another(film, visit):
-    visit.page.goto(film.as_uri())
+def test_the_film_shows_one_instant_after_another(film, first_visit):
+    first_visit.page.goto(film.as_uri())
     for ms, words, clock in (
         (2.52 * TILE_MS, "Stream order", "t = 2.5"),
         (4.5 * TILE_MS, "Stream order", "t = 4"),
         (SECOND + 1.52 * TILE_MS, "Tile semaphores", "t = 1.5"),
         (SECOND + 3.5 * TILE_MS, "Tile semaphores", "t = 3"),
     ):
-        (frame,) = visit.page.evaluate(TEXTS_AT, ms)
+        (frame,) = first_visit.page.evaluate(TEXTS_AT, ms)
         assert clock in frame
         assert any(text.startswith(words) for text in frame)
 
 
 @pytest.mark.browser
-def test_the_film_stands_still_for_who_asks_for_less_motion(film, visit):
-    visit.page.emulate_media(reduced_motion="reduce")
-    visit.page.goto(film.as_uri())
-    assert visit.page.evaluate("document.getAnimations().length") == 0
-    (frame,) = visit.page.evaluate(TEXTS_AT, 0)
+def test_the_film_stands_still_for_who_asks_for_less_motion(film, first_visit):
+    first_visit.page.emulate_media(reduced_motion="reduce")
+    first_visit.page.goto(film.as_uri())
+    assert first_visit.page.evaluate("document.getAnimations().length") == 0
+    (frame,) = first_visit.page.evaluate(TEXTS_AT, 0)
     assert "t = 3" in frame
 
 
