@@ -93,8 +93,8 @@ def test_a_setting_that_cannot_run_says_why_beside_the_last_picture(lab, visit):
     visit.slider("Consumers first").press("ArrowRight")
     page.wait_for_selector(".wavesim-problem")
     assert "4 blocks of gemm2 hold SM slots" in page.locator(".wavesim-problem").text_content()
+    page.wait_for_selector(".wavesim-picture.wavesim-stale")
     assert visit.pixels(".wavesim") == last_good
-    assert page.locator(".wavesim-picture.wavesim-stale").count() == 1
     page.get_by_role("checkbox", name="Wait-kernel").press("Space")
     # The picture may be fresh before the words below it are gone.
     page.wait_for_selector(".wavesim-picture.wavesim-stale", state="detached")
