@@ -19,7 +19,7 @@ PARALLEL := --numprocesses auto --dist worksteal
 FIRST := lab/tree/notebooks/01_start_here.ipynb
 
 .DEFAULT_GOAL := help
-.PHONY: help lock setup demo test quick validate check fuzz images tour course slides results gallery pages docs lab lite lite-test binder gpu-test gpu-smoke gpu-bench gpu-sanitize gpu-peers peers-pages clean
+.PHONY: help lock setup demo test quick validate check fuzz images tour course slides results gallery pages docs lab may-run-lab lite lite-test binder gpu-test gpu-smoke gpu-bench gpu-sanitize gpu-peers peers-pages clean
 
 help:
 	@echo "make demo       predicted and measured effect of tile-level synchronisation: a table and an HTML page"
@@ -121,11 +121,13 @@ pages: $(VENV)/.has-all
 docs: $(VENV)/.has-all
 	$(PY) docs/build_site.py
 
-# Jupyter refuses to run as root; its words name an option that is none of make's.
-lab: $(VENV)/.has-all
+lab: may-run-lab $(VENV)/.has-all
+	$(PY) -m jupyterlab --ServerApp.root_dir=. $(LAB_ARGS) notebooks/01_start_here.ipynb
+
+# Jupyter refuses to run as root, and its words name an option that is none of make's. Said before anything is installed.
+may-run-lab:
 	@[ "$$(id -u)" != 0 ] || case "$(LAB_ARGS)" in *--allow-root*) ;; *) \
 	  echo "as root, as in a container: make lab LAB_ARGS=--allow-root" >&2; exit 1;; esac
-	$(PY) -m jupyterlab --ServerApp.root_dir=. $(LAB_ARGS) notebooks/01_start_here.ipynb
 
 # In an environment of its own: its kernel's extension breaks a JupyterLab beside it.
 # PYODIDE= is the folder of a whole Pyodide distribution, which holds NumPy; npm's holds none.

@@ -22,6 +22,7 @@ from wavesim.advise.pair_gain import OtherTile, Saving, other_tile, sync_saving
 from wavesim.advise.profile import UNKNOWN_NS, IntArray, LaunchShape, Profile
 from wavesim.costs.device_costs import costs_of
 from wavesim.errors import DescriptionError, RecordingError
+from wavesim.guard.annotated import typed
 
 MOST_PAIRS = 100_000  # 5 s and 200 MB
 BACK_TO_BACK_NS = 5_000  # a stream's own turn-round takes 1 to 2 us; beyond 5 the queue had run empty
@@ -138,6 +139,7 @@ class Advice:
         return replace(self, pairs=_each_hole_once([_with_mark(pair, None) for pair in self.pairs]))
 
 
+@typed
 def advise(profile: Profile) -> Advice:
     """Looks at every kernel and every pair of a profile, in time linear in the launches (after a sort)."""
     rows = profile.launches

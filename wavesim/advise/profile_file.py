@@ -11,12 +11,14 @@ from wavesim.advise.kineto import load_kineto
 from wavesim.advise.nsight import SQLITE_MAGIC, load_nsight
 from wavesim.advise.profile import Profile
 from wavesim.errors import RecordingError
+from wavesim.guard.annotated import typed
 from wavesim.guard.reading import open_data
 from wavesim.model import device as devices
 
 EXAMPLE = Path(wavesim.__file__).parent / "recordings" / "profiles" / "h100-qwen1.5-0.5b.json.gz"
 
 
+@typed
 def load_profile(path: str | Path, device: str | None = None) -> Profile:
     """Reads a profile. `device` names a catalogued device that all of it is taken to have run on.
 

@@ -13,6 +13,7 @@ from itertools import pairwise
 from wavesim.codegen.reads import producer_tiles_by_consumer
 from wavesim.codegen.tile_map import AxisMap, Blocks, Cycle, TileMap, fit_map
 from wavesim.errors import DescriptionError
+from wavesim.guard.annotated import typed
 from wavesim.guard.bounds import bounded_text
 from wavesim.model.kernel import Grid
 from wavesim.model.pipeline import Pipeline
@@ -120,6 +121,7 @@ def values_of(table: SemaphoreTable) -> tuple[int, ...]:
     return tuple(values)
 
 
+@typed
 def derive_policies(pipeline: Pipeline, edge: Edge) -> tuple[DerivedPolicy, ...]:
     """All policies for one edge, finest first, no two of which group the tiles alike.
 

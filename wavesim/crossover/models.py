@@ -7,6 +7,7 @@ Example: `mlp_of("gpt3-145b", 8)` is GPT-3's MLP on one of eight GPUs: (M, 12288
 from pathlib import Path
 
 from wavesim.crossover.family import MlpFamily, Tile
+from wavesim.guard.annotated import typed
 from wavesim.guard.documents import read_toml
 from wavesim.model.device import Device
 from wavesim.model.kernel import GATED
@@ -15,6 +16,7 @@ from wavesim.workloads.models import model_named
 KERNELS = Path(__file__).with_name("kernels.toml")
 
 
+@typed
 def mlp_of(name: str, tp: int, tile: Tile, backend: str = "") -> MlpFamily:
     """A model's MLP on one of `tp` GPUs, in tiles of (tile_m, tile_n). Raises `DescriptionError`."""
     model = model_named(name)

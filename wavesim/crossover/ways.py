@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from wavesim.errors import DescriptionError
+from wavesim.guard.annotated import typed
 from wavesim.guard.bounds import listed
 from wavesim.plan.order import parse_order
 from wavesim.plan.parsing import parse_plan
@@ -56,6 +57,7 @@ class ComparedPlan:
         return self.plan.sync.has_semaphores
 
 
+@typed
 def ways_of(words: Sequence[str] = WORDS, orders: Sequence[str] = ORDERS) -> tuple[ComparedPlan, ...]:
     """Every word in every order, stream sync first, added where it is missing. Raises `DescriptionError`."""
     for order in orders:

@@ -7,6 +7,7 @@ Example: `whole("tokens", "²")` is no number here, though Python's `isdigit` ta
 import math
 import re
 from collections.abc import Callable
+from numbers import Integral, Real
 from typing import Any
 
 from wavesim.errors import DescriptionError
@@ -42,7 +43,8 @@ _NUMBER = re.compile(r"[+-]?(\d{1,20}(\.\d{0,20})?|\.\d{1,20})(e[+-]?\d{1,3})?",
 
 def whole(name: str, value: Any, least: int = 0, most: int = 2**63 - 1) -> int:
     """An integer from `least` to `most`, or ASCII digits that are one. Raises `DescriptionError`."""
-    number = value if isinstance(value, int) and not isinstance(value, bool) else _read(plain_int, value)
+    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
+    number = int(value) if is_integer else _read(plain_int, value)
     if number is None or not least <= number <= most:
         raise DescriptionError(f"{name} is {shown(value)}; it must be an integer {_span(least, most)}")
     return number
@@ -50,7 +52,7 @@ def whole(name: str, value: Any, least: int = 0, most: int = 2**63 - 1) -> int:
 
 def real(name: str, value: Any, least: float = 0.0, most: float = 1e18) -> float:
     """A finite number from `least` to `most`, or ASCII text that is one. Raises `DescriptionError`."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
     number = value if is_number else _read(plain_float, value)
     # Compared before it is converted: an integer of 400 digits has no float. Nothing compares with a NaN.
     if number is None or not least <= number <= most:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from wavesim.errors import DescriptionError
 from wavesim.guard.arguments import tuple_of
-from wavesim.guard.bounds import MOST_BLOCKS, MOST_READS, MOST_TERMS
+from wavesim.guard.bounds import MOST_BLOCKS, MOST_READS, MOST_TERMS, whole
 from wavesim.model.consumer_index import consumer_coordinates
 from wavesim.model.index import Index, as_index, x, y
 from wavesim.model.kernel import Grid
@@ -87,7 +87,12 @@ class Dependency:
         return tuple(dict.fromkeys(need.stage.name for need in self.needs))
 
     def producer_tiles(self, cx: int, cy: int) -> list[tuple[str, tuple[int, int]]]:
-        """(producer stage, its tile) of all that consumer tile (cx, cy) reads, in the order it reads them."""
+        """(producer stage, its tile) of all that consumer tile (cx, cy) reads, in the order it reads them.
+
+        Raises `DescriptionError` for a tile that the consumer's grid lacks.
+        """
+        grid = self.consumer.stage.grid
+        cx, cy = whole("cx of a consumer tile", cx, 0, grid.x - 1), whole("cy", cy, 0, grid.y - 1)
         found = [
             (j / n, need.stage.name, tile)
             for need in self.needs

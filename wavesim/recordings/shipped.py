@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from wavesim.errors import RecordingError
+from wavesim.guard.annotated import typed
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
@@ -81,6 +82,7 @@ def _shipped() -> tuple[RecordedCase, ...]:
     return tuple(cases())
 
 
+@typed
 def find_case(pipeline: Pipeline, device: Device, order: str) -> RecordedCase | None:
     """The shipped case of just these kernels on just this device under a tile order, or None."""
     gemms = [stage.work for stage in pipeline.stages if isinstance(stage.work, Gemm)]

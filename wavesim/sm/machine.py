@@ -6,10 +6,13 @@ was issued, and the next one 30 cycles later at the earliest.
 
 from dataclasses import dataclass, replace
 from functools import cache
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 from wavesim.errors import DescriptionError
+from wavesim.guard.annotated import typed
+from wavesim.guard.bounds import shown
 from wavesim.guard.documents import read_toml
 from wavesim.model.device import SUB_PARTITIONS, Device
 
@@ -48,10 +51,13 @@ class SmMachine:
     def __post_init__(self) -> None:
         for name, (low, high) in LIMITS.items():
             value = getattr(self, name)
-            if not low <= value <= high:
-                raise DescriptionError(f"{name} is {value!r}; it must be a number from {low:g} to {high:,}")
-        if self.most_loads is not None and self.most_loads < 1:
-            raise DescriptionError(f"most_loads is {self.most_loads}; give at least 1, or None for no limit")
+            if not isinstance(value, int | float) or not low <= value <= high:
+                raise DescriptionError(
+                    f"{name} is {shown(value)}; it must be a number from {low:g} to {high:,}"
+                )
+        most = self.most_loads
+        if most is not None and not (isinstance(most, Integral) and most >= 1):
+            raise DescriptionError(f"most_loads is {shown(most)}; give at least 1, or None for no limit")
 
     def service_cycles(self, size_bytes: int) -> float:
         """Cycles for which a load keeps its channel busy."""
@@ -79,6 +85,7 @@ def assumed_figures() -> dict[str, Any]:
     return read_toml(FIGURES)
 
 
+@typed
 def machine_of(device: Device, latency_ns: float | None = None, peak: float | None = None) -> SmMachine:
     """One SM of a device. `latency_ns` and `peak`, bytes/s, are measured.
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from wavesim.errors import DescriptionError
+from wavesim.guard.annotated import require_fields, typed
 from wavesim.guard.bounds import shown, whole
 from wavesim.model.kernel import Block
 from wavesim.streams.machine import StreamMachine
@@ -60,6 +61,7 @@ class VectorAdd:
     add_ns: int = ADD_NS
 
     def __post_init__(self) -> None:
+        require_fields(self)
         whole("streams", self.streams, 1, 32)
         whole("chunks", self.chunks, 1, MOST_CHUNKS)
 
@@ -130,6 +132,7 @@ class SmallKernels:
     kernel_ns: int = SMALL_NS
 
     def __post_init__(self) -> None:
+        require_fields(self)
         whole("streams", self.streams, 1, 32)
         whole("kernels", self.kernels, 1, 16)
 
@@ -156,6 +159,7 @@ class SmallKernels:
         return replace(kernel, stream=stream) if stream else kernel
 
 
+@typed
 def priorities(sm_count: int, priority: int = -1) -> StreamProgram:
     """Two long kernels of three waves each on two streams, and a little later a short one with priority."""
     streams = [CudaStream(name, is_blocking=False) for name in ("s0", "s1")]

@@ -7,6 +7,8 @@ Example: kernel k1 could have started at 300 us and stood behind k0's copy in it
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from wavesim.errors import DescriptionError
+from wavesim.guard.bounds import shown
 from wavesim.streams.machine import StreamMachine
 from wavesim.streams.operation import Kind
 from wavesim.streams.program import StreamProgram
@@ -96,11 +98,12 @@ class StreamTimeline:
         return max(((name, _covered_ns(each)) for name, each in spans.items()), key=lambda pair: pair[1])
 
     def operation(self, name: str) -> OperationTimes:
-        """The operation of that name. Raises `KeyError`."""
+        """The operation of that name. Raises `DescriptionError`."""
         for one in self.operations:
             if one.name == name:
                 return one
-        raise KeyError(name)
+        names = ", ".join(one.name for one in self.operations)
+        raise DescriptionError(f"operation is {shown(name)}; there are {names[:400]}")
 
 
 def operation_times(

@@ -6,6 +6,7 @@ nothing there, one per tile 12 points with 144 of them; six well chosen ones gai
 
 from dataclasses import dataclass, replace
 
+from wavesim.guard.annotated import typed
 from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.plan.order import Grouped
@@ -42,6 +43,7 @@ class Score:
         )
 
 
+@typed
 def predicted_score(policy: Policy, stream: Trace | None = None, device: Device | None = None) -> Score:
     """The policy simulated, calibrated on a stream-sync run: the H200's recording unless another is given.
 
@@ -59,6 +61,7 @@ def predicted_score(policy: Policy, stream: Trace | None = None, device: Device 
     return Score(policy.name, count, improvement_points(after.time_ns, before.time_ns))
 
 
+@typed
 def score(policy: Policy, where: Measuring | None = None) -> Score:
     """The policy simulated, and measured: live where there is a runner, else from a recorded policy that
     groups the tiles alike, if there is one.

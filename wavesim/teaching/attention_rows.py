@@ -6,6 +6,7 @@ rows first win: their output tiles fill the SMs that long rows leave empty.
 """
 
 from wavesim.costs.cost_model import CostModel
+from wavesim.guard.annotated import typed
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import Device, load
 from wavesim.model.kernel import Block, Grid, Kernel
@@ -41,6 +42,7 @@ def costs() -> CostModel:
     return CostModel({"attention": rows, "out": OUT_UNITS * UNIT_NS})
 
 
+@typed
 def run(order: Order, *, overlaps: bool) -> Trace:
     """With attention's tiles in an order; output tiles by rows from the top."""
     orders = {"attention": order}
@@ -50,6 +52,7 @@ def run(order: Order, *, overlaps: bool) -> Trace:
     return simulate(pipeline(), plan, device(), costs())
 
 
+@typed
 def units(order: Order, *, overlaps: bool) -> float:
     """The makespan in units of a block of keys."""
     return run(order, overlaps=overlaps).makespan_ns / UNIT_NS

@@ -13,6 +13,7 @@ from pathlib import Path
 import ipywidgets
 
 from wavesim.errors import DescriptionError
+from wavesim.guard.annotated import require_type, typed
 from wavesim.guard.escaping import Markup, element
 from wavesim.lint.check import findings_of
 from wavesim.lint.corpus import Case, cases
@@ -24,7 +25,7 @@ from wavesim.lint.ptx import listing_of_ptx
 from wavesim.lint.report import WORST_FIRST, LintReport
 from wavesim.lint.sass import listing_of_sass
 from wavesim.view.theme import LIGHT
-from wavesim.widgets.menus import menu
+from wavesim.widgets.menus import menu, require_offered
 from wavesim.widgets.words import Words
 
 ARCH = "sm_90a"
@@ -50,6 +51,7 @@ MARKS = {"wrong": ("✗", LIGHT.bad), "unknown": ("?", LIGHT.muted), "right": ("
 CELL = "text-align:left;vertical-align:top;padding:0 12px 0 0;line-height:1.5;max-width:40em"
 
 
+@typed
 @cache
 def checked(name: str, language: str = "ptx") -> LintReport:
     """Lint's report on a case of the corpus, by its name. Raises `DescriptionError` for one it has not."""
@@ -58,14 +60,19 @@ def checked(name: str, language: str = "ptx") -> LintReport:
     return LintReport(name, (listing,), findings_of(listing, known_of(case)), 0.0)
 
 
+@typed
 def hoisted(language: str, form: str = "wrong") -> LintReport:
     """Lint's report on a kernel whose load the compiler moves above the wait; "right" is its twin."""
-    text = json.loads(HOISTED.read_text(encoding="utf-8"))[form][language]
+    forms = json.loads(HOISTED.read_text(encoding="utf-8"))
+    require_offered("form", form, list(forms))
+    require_offered("language", language, list(LANGUAGES.values()))
+    text = forms[form][language]
     listing = (listing_of_ptx if language == "ptx" else listing_of_sass)(text, "scale_rows")
     known = Known(produced=frozenset({"0"}))
     return LintReport("scale_rows", (listing,), findings_of(listing, known), 0.0)
 
 
+@typed
 def named(name: str) -> Case:
     """The case of that name. Raises `DescriptionError`."""
     for case in cases():
@@ -74,14 +81,17 @@ def named(name: str) -> Case:
     raise DescriptionError(f"case is {name!r}; there are such as {cases()[0].name!r}")
 
 
+@typed
 def listing_of(case: Case, language: str) -> Listing:
-    """Its instructions, from "ptx" or "sass"."""
+    """Its instructions, from "ptx" or "sass". Raises `DescriptionError`."""
+    require_offered("language", language, list(LANGUAGES.values()))
     if language == "ptx":
         return listing_of_ptx(case.text("ptx", case.archs[0]), case.name)
     arch = ARCH if ARCH in case.archs else case.archs[0]
     return listing_of_sass(case.text("sass", arch), case.name)
 
 
+@typed
 def known_of(case: Case) -> Known:
     """What a user would say of the case's parameters."""
     return Known(
@@ -104,11 +114,18 @@ class KernelShown:
     kernel: str
     is_checked: bool = True
 
+    def __post_init__(self) -> None:
+        require_type("KernelShown", "report", self.report, LintReport)
+        require_offered("kernel", self.kernel, [one.name for one in self._codes])
+
+    @property
+    def _codes(self) -> list[KernelCode]:
+        return [one for listing in self.report.listings for one in listing.kernels]
+
     @property
     def code(self) -> KernelCode:
         """The kernel's instructions."""
-        found = (one for listing in self.report.listings for one in listing.kernels)
-        return next(one for one in found if one.name == self.kernel)
+        return next(one for one in self._codes if one.name == self.kernel)
 
     @property
     def findings(self) -> list[Finding]:
@@ -138,6 +155,7 @@ class KernelShown:
         return "\n".join(_text(one, found) for one, found in self.lines())
 
 
+@typed
 def kernel_shown(name: str, kernel: str, language: str = "ptx", *, is_checked: bool = True) -> KernelShown:
     """A kernel of a case, to look at. Raises `DescriptionError` for a case that is not there."""
     return KernelShown(checked(name, language), kernel, is_checked)
@@ -178,6 +196,7 @@ def _said(finding: Finding) -> str:
 class LintExplorer(ipywidgets.VBox):
     """A consumer that waits in one of several ways, with a fault or none, in PTX or machine code, checked."""
 
+    @typed
     def __init__(self, wait: str = "ld.acquire", fault: str = "none") -> None:
         wide = {"width": "28em"}
         self.wait = menu("waits by", list(WAITS), wait, layout=wide)

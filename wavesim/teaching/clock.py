@@ -7,6 +7,7 @@ clock ran 2 % faster than under stream sync and hid half of the loss.
 from dataclasses import dataclass
 
 from wavesim.errors import RecordingError
+from wavesim.guard.annotated import typed
 from wavesim.predict.prediction import improvement_points
 from wavesim.trace.trace import Trace
 
@@ -35,6 +36,7 @@ class GainByClock:
         )
 
 
+@typed
 def mean_ghz(trace: Trace) -> float:
     """SM cycles over nanoseconds of all blocks. Raises `RecordingError` without cycles."""
     if trace.cycles is None:
@@ -42,6 +44,7 @@ def mean_ghz(trace: Trace) -> float:
     return float(trace.cycles.sum() / (trace.end_ns - trace.start_ns).sum())
 
 
+@typed
 def gain_by_clock(trace: Trace, stream: Trace) -> GainByClock:
     """The recorded runs' gain over stream sync, makespan and cycles. Raises `RecordingError` without cycles.
 

@@ -6,6 +6,7 @@ long all takes; `family()` is a parent with two children and two tail launches, 
 
 from collections.abc import Sequence
 
+from wavesim.guard.annotated import typed
 from wavesim.streams.device_launch_engine import simulate_launches
 from wavesim.streams.device_launches import ChildLaunch, DeviceGrid, LaunchTimeline, load_launch_machine
 from wavesim.streams.measured_launches import FILE, shipped_launches
@@ -17,16 +18,19 @@ US = 1_000
 COMMAND = "python -m wavesim_gpu.evaluation.device_launch --out"
 
 
+@typed
 def run(grid: DeviceGrid, machine: str = "textbook") -> LaunchTimeline:
     """The grid and all that it launches. Raises `DescriptionError`."""
     return simulate_launches(grid, load_launch_machine(machine))
 
 
+@typed
 def uneven(launcher: Launcher, threshold: int = 1) -> LaunchTimeline:
     """4,096 threads with uneven work on the machine of assumed figures. Raises `DescriptionError`."""
     return run(UnevenWork(launcher, threshold).grid(), "assumed")
 
 
+@typed
 def grid(name: str, us: int, launches: Sequence[ChildLaunch] = ()) -> DeviceGrid:
     """A grid of one block that works for so long."""
     return DeviceGrid(name, (us * US,), launches)
@@ -46,6 +50,7 @@ def family() -> DeviceGrid:
     )
 
 
+@typed
 def table(threshold: int = 1) -> Shown:
     """Who launches, how many launches are called and lost, and the time of all that is not lost."""
     found = {launcher: uneven(launcher, threshold) for launcher in LAUNCHERS}
@@ -56,6 +61,7 @@ def table(threshold: int = 1) -> Shown:
     return Shown(("who launches", "launches", "lost", "µs, simulated"), tuple(cells))
 
 
+@typed
 def picture(timeline: LaunchTimeline) -> LaunchPicture:
     """The run, drawn."""
     return LaunchPicture(timeline)

@@ -13,6 +13,7 @@ from numbers import Real
 from typing import Any
 
 from wavesim.errors import DescriptionError, WavesimError
+from wavesim.guard.annotated import typed
 from wavesim.guard.arguments import require_types
 from wavesim.guard.escaping import Markup, element
 from wavesim.teaching.solved_file import remember
@@ -91,6 +92,7 @@ class Exercise:
         return Feedback(is_right=True, text=f"{self.number}: right. {why}")
 
 
+@typed
 def check(number: str, answer: Any) -> Feedback:
     """Grades the answer to an exercise such as "2.1". Raises `WrongAnswer`, or `DescriptionError` for an
     unknown number.
@@ -102,6 +104,7 @@ def check(number: str, answer: Any) -> Feedback:
     return replace(feedback, text=f"{feedback.text}{remember(number, lesson)}")
 
 
+@typed
 def exercise(number: str) -> Exercise:
     """The exercise of that number. Raises `DescriptionError`."""
     require_types("check", number=(number, str))
@@ -114,6 +117,7 @@ def exercise(number: str) -> Exercise:
     raise DescriptionError(f"exercise is {number!r}; there are {known}")
 
 
+@typed
 def exercises_of(lesson: int) -> tuple[Exercise, ...]:
     """All exercises of a notebook, by its number."""
     module = import_module(f"wavesim.teaching.graders.{LESSONS[lesson]}")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import wavesim.hang
+from wavesim.guard.annotated import typed
 from wavesim.hang.situation import Situation
 from wavesim.hang.situation_file import load_situation
 
@@ -14,11 +15,13 @@ CASES = Path(wavesim.hang.__file__).parent / "cases"
 MEGAKERNEL, SCHEDULERS = "mpk-775", "schedulers"
 
 
+@typed
 def hang_case(name: str) -> Situation:
     """A case by the name of its file. Raises `RecordingError` for one that is not there."""
     return load_situation(CASES / f"{name}.toml")
 
 
+@typed
 def with_schedulers(count: int) -> Situation:
     """The megakernel's launches with as many blocks of schedulers."""
     found = hang_case(MEGAKERNEL)

@@ -7,6 +7,7 @@ by Stream-K, 1,553 with row semaphores and by cuBLASLt. Read from the summary th
 from collections.abc import Mapping
 from pathlib import Path
 
+from wavesim.guard.annotated import typed
 from wavesim.recordings.measured_pairs import FILE, measured_pairs_from
 from wavesim.teaching.shown import Shown
 
@@ -25,6 +26,7 @@ CANDIDATES = {
 SHOWN = (128, 256, 768, 1024, 1280, 1792, 2560, 3328, 4096)  # tokens, of the twenty in a full benchmark
 
 
+@typed
 def measured_pairs(path: Path = FILE) -> Shown:
     """The summary's GPT-3 pairs as a table. Raises `RecordingError` for a file that is no summary."""
     found = measured_pairs_from(path)

@@ -4,6 +4,7 @@ Example: the lab's SM gets 32 bytes per cycle after 640 cycles, so 20 KiB in fli
 512 bytes each have that.
 """
 
+from wavesim.guard.annotated import typed
 from wavesim.sm.machine import SmMachine
 from wavesim.sm.measured_loads import FILE, MeasuredLoads, shipped_loads
 from wavesim.sm.roofline import Roofline, TiledProduct
@@ -24,6 +25,7 @@ def measured_points() -> str:
     return f"{described(found)}\n{found.table()}"
 
 
+@typed
 def described(found: MeasuredLoads) -> str:
     """On what it was measured, and what the simulation was told of it."""
     told = f"{found.latency_ns:.0f} ns and {found.peak_bytes_per_s / 1e12:.2f} TB/s"

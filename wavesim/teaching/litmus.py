@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from wavesim.errors import DescriptionError
+from wavesim.guard.annotated import typed
 
 Kind = Literal["store", "load", "fence", "post", "wait"]
 Outcome = tuple[tuple[str, int], ...]  # (register, value), in the order of the program
@@ -44,11 +45,13 @@ class Operation:
         }[self.kind]
 
 
+@typed
 def store(variable: str, value: int) -> Operation:
     """Writes a value."""
     return Operation("store", variable, value)
 
 
+@typed
 def load(register: str, variable: str) -> Operation:
     """Reads a variable into a register."""
     return Operation("load", variable, register=register)
@@ -59,16 +62,19 @@ def fence() -> Operation:
     return Operation("fence")
 
 
+@typed
 def post(semaphore: str, *, release: bool) -> Operation:
     """An atomic add of 1; as a release it is performed after all that comes before it."""
     return Operation("post", semaphore, is_ordered=release)
 
 
+@typed
 def wait(semaphore: str, value: int, *, acquire: bool) -> Operation:
     """Spins until the semaphore holds the value; as an acquire it is performed before all that follows."""
     return Operation("wait", semaphore, value, is_ordered=acquire)
 
 
+@typed
 def may_pass(earlier: Operation, later: Operation) -> bool:
     """Whether a thread may perform `later` before `earlier`, which stands before it in the program."""
     if "fence" in (earlier.kind, later.kind) or earlier.variable == later.variable:
@@ -192,6 +198,7 @@ class _State:
         return _State(done, memory, registers, (*self.history, f"{thread}: {operation}"))
 
 
+@typed
 def guide_test(*, writer_fence: bool = False, reader_fence: bool = False) -> Litmus:
     """The CUDA guide's example: X = 1, Y = 2; one thread writes 10 and 20, one reads Y into B, X into A."""
     between = {True: [fence()], False: []}
@@ -200,6 +207,7 @@ def guide_test(*, writer_fence: bool = False, reader_fence: bool = False) -> Lit
     return Litmus({"writer": writer, "reader": reader}, {"X": 1, "Y": 2})
 
 
+@typed
 def semaphore_test(*, release: bool = False, acquire: bool = False) -> Litmus:
     """A tile and its semaphore: the producer stores 42 and posts; the consumer waits and reads the tile."""
     producer = [store("tile", 42), post("semaphore", release=release)]

@@ -8,6 +8,7 @@ from typing import Any
 
 import ipywidgets
 
+from wavesim.guard.annotated import typed
 from wavesim.guard.escaping import BREAK, Markup, element
 from wavesim.teaching.litmus import Litmus, Outcome, guide_test, semaphore_test
 from wavesim.widgets.menus import menu
@@ -22,6 +23,7 @@ SWITCHES = {
 }
 
 
+@typed
 def litmus_table(test: Litmus, *, reorder: bool = True) -> Markup:
     """An HTML table of the outcomes of the test's weakest form: which this one allows, in which orders."""
     allowed = test.orders(reorder=reorder)
@@ -65,6 +67,7 @@ def _listed(orders: list[tuple[str, ...]], count: int) -> Markup:
 class LitmusExplorer(ipywidgets.VBox):
     """Both litmus tests with switches for reordering and for the two orderings; starts with none of them."""
 
+    @typed
     def __init__(self, test: str = "guide") -> None:
         options = list(TESTS.items())
         wide = {"width": "36em"}

@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from math import ceil, prod
 from pathlib import Path
 
+from wavesim.errors import DescriptionError
+from wavesim.guard.annotated import typed
+from wavesim.guard.bounds import shown
 from wavesim.teaching.shown import Shown
 
 FOLDER = Path(__file__).parent / "paper"
@@ -23,8 +26,12 @@ ROUNDING = 0.051  # printed with one digit
 Row = dict[str, str]
 
 
+@typed
 def table(number: int) -> list[Row]:
-    """The rows of a table as printed. Raises `FileNotFoundError` for one that is not here."""
+    """The rows of a table as printed. Raises `DescriptionError` for one that is not here."""
+    known = sorted(int(path.stem.removeprefix("table_")) for path in FOLDER.glob("table_*.csv"))
+    if number not in known:
+        raise DescriptionError(f"table is {shown(number)}; there are {', '.join(map(str, known))}")
     with (FOLDER / f"table_{number}.csv").open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
@@ -78,6 +85,7 @@ def _count(row: Row) -> WaveCount:
     )
 
 
+@typed
 def wave_table(counts: list[WaveCount]) -> Shown:
     """Printed beside recomputed, with a mark where they contradict each other."""
     titles = (

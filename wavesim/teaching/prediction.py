@@ -12,6 +12,8 @@ from typing import Any
 import ipywidgets
 
 from wavesim.errors import DescriptionError
+from wavesim.guard.annotated import typed
+from wavesim.guard.bounds import real
 from wavesim.guard.escaping import Markup, element
 from wavesim.widgets.words import Words, style_sheet
 
@@ -62,6 +64,7 @@ class Prediction(ipywidgets.VBox):
     Raises `DescriptionError` for no question, and for choices to more than one.
     """
 
+    @typed
     def __init__(self, *questions: str, choices: Sequence[str] = ()) -> None:
         if not questions or (choices and len(questions) > 1):
             raise DescriptionError(
@@ -89,14 +92,20 @@ class Prediction(ipywidgets.VBox):
         self.button.disabled = True
         self.words.value = element("span", "Committed. Run the next cell.", role="status")
 
+    @typed
     def reveal(self, *truths: Value, within: float = 0.0) -> Revealed:
-        """The committed answers beside the true ones. Raises `DescriptionError` for another number of
-        values.
+        """The committed answers beside the true ones.
+
+        Raises `DescriptionError` for another number of values, and for what is no number or no choice.
         """
         if len(truths) != len(self.questions):
             raise DescriptionError(f"Prediction: {len(truths)} truths for {len(self.questions)} questions")
         if self.choices and truths[0] not in self.choices:
             raise DescriptionError(f"Prediction: {truths[0]!r} is none of the choices {self.choices}")
+        if not self.choices:
+            asked = zip(self.questions, truths, strict=True)
+            truths = tuple(real(question, value, -1e18) for question, value in asked)
+        real("within", within)
         return Revealed(self.questions, self.committed, truths, within)
 
     def _checked(self, values: tuple[Any, ...]) -> tuple[Value, ...]:

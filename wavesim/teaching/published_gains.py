@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from statistics import median
 
 from wavesim.costs.device_costs import costs_of, without_constants
+from wavesim.errors import DescriptionError
+from wavesim.guard.annotated import typed
+from wavesim.guard.bounds import shown
 from wavesim.predict.kernel_times import costs_from_kernel_times
 from wavesim.predict.prediction import improvement_points, predict_pair, sustained_points
 from wavesim.recordings.published_rows import PublishedRun, published_runs
@@ -49,11 +52,17 @@ class PublishedPrediction:
         return Gain(str(row.size), LABELS[row.policy], self.points, row.improvement_points, low, high)
 
 
+@typed
 def published_rows(device: str, model: str) -> list[PublishedRun]:
     """Rows of "V100" or "A100" and "gpt3" or "llama" with the baseline's tiles, stages and split-K.
 
     Rows with tiles of unequal heights are left out: `wavesim validate` scores them as another set.
+    Raises `DescriptionError`.
     """
+    known = {tuple(row.case.split()[:2]) for row in published_runs("mlp")}
+    if (device, model) not in known:
+        there_are = "; ".join(" ".join(words) for words in sorted(known))
+        raise DescriptionError(f"published_rows: {shown(device)}, {shown(model)}; there are {there_are}")
     named = f"{device} {model} "
     return [
         row
@@ -64,6 +73,7 @@ def published_rows(device: str, model: str) -> list[PublishedRun]:
     ]
 
 
+@typed
 def published_prediction(row: PublishedRun, *, has_constants: bool = True) -> PublishedPrediction:
     """Predicted from the row's two stream-sync kernel times.
 
@@ -75,21 +85,28 @@ def published_prediction(row: PublishedRun, *, has_constants: bool = True) -> Pu
     return PublishedPrediction(row, stream, trace, sustained_points(points, known.clock_share))
 
 
+@typed
 def published_gain(row: PublishedRun, *, has_constants: bool = True) -> Gain:
     """The gain of `published_prediction`."""
     return published_prediction(row, has_constants=has_constants).gain
 
 
+@typed
 def held_out(rows: list[PublishedRun]) -> list[PublishedRun]:
     """The rows that no constant was fitted to."""
     return [row for row in rows if is_held_out(row)]
 
 
+@typed
 def is_held_out(row: PublishedRun) -> bool:
     """Whether no constant was fitted to the row."""
     return split_of(row.case) == "test"
 
 
+@typed
 def median_error(gains: list[Gain]) -> float:
-    """The median absolute difference in points."""
-    return median(abs(gain.error) for gain in gains if gain.error is not None)
+    """The median absolute difference in points. Raises `DescriptionError` where nothing was measured."""
+    errors = [abs(gain.error) for gain in gains if gain.error is not None]
+    if not errors:
+        raise DescriptionError(f"median_error: none of {len(gains)} gains was measured; give one that was")
+    return median(errors)

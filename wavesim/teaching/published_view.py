@@ -8,6 +8,7 @@ from functools import lru_cache
 
 import ipywidgets
 
+from wavesim.guard.annotated import typed
 from wavesim.guard.escaping import Markup, element
 from wavesim.teaching.published_gains import (
     PublishedPrediction,
@@ -32,6 +33,7 @@ FIGURES = {
 class PublishedView(TunerView):
     """A tuner view of the published rows, with a choice of GPU and model and a switch for fitted costs."""
 
+    @typed
     def __init__(self) -> None:
         self.choice = ipywidgets.Dropdown(description="Figure", options=list(FIGURES))
         self.constants = ipywidgets.Checkbox(

@@ -10,6 +10,8 @@ import numpy as np
 import plotly.graph_objects as go
 
 from wavesim.errors import DescriptionError
+from wavesim.guard.annotated import typed
+from wavesim.guard.bounds import real
 from wavesim.guard.escaping import Markup
 from wavesim.model.pipeline import Pipeline
 from wavesim.trace.trace import IntArray, Trace
@@ -37,10 +39,12 @@ class Readiness:
         return held
 
     def ready_at(self, time_ns: int) -> int:
-        """Blocks whose inputs are all in memory by then."""
+        """Blocks whose inputs are all in memory by then. Raises `DescriptionError`."""
+        real("time_ns", time_ns)
         return int((self.ready_ns <= time_ns).sum())
 
 
+@typed
 def readiness_of(pipeline: Pipeline, trace: Trace, consumer: str | None = None) -> Readiness:
     """Readiness of a consumer, by default the last stage. Raises `DescriptionError` if it needs nothing."""
     names = [info.name for info in trace.header.stages]
@@ -66,6 +70,7 @@ def _tile_ends(trace: Trace) -> dict[tuple[int, int, int], int]:
     return ends
 
 
+@typed
 def readiness_picture(
     pipeline: Pipeline, trace: Trace, *, theme: str | Theme = "light", width: int = 1000
 ) -> go.Figure:

@@ -7,6 +7,7 @@ an H200 measured 12. All predictions use the same tile times; only the semaphore
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from wavesim.guard.annotated import typed
 from wavesim.model import device as devices
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
@@ -34,6 +35,7 @@ class Rival:
     measured_points: float | None = None
 
 
+@typed
 def rivals(tokens: int, words: Sequence[str] = PLANS) -> list[Rival]:
     """The plans that the words name, and stream sync with both GEMMs in two split-K slices, on an H200."""
     pipeline, device = gpt3_mlp(tokens), devices.default_device()
@@ -57,6 +59,7 @@ def _split_times(times: int | list[int]) -> int | list[int]:
     return times // SPLIT_K if isinstance(times, int) else [time // SPLIT_K for time in times] * SPLIT_K
 
 
+@typed
 def split_in_k(pipeline: Pipeline, slices: int) -> Pipeline:
     """The same GEMMs with K split so many ways, each split a block of its own."""
     stages = [Stage(stage.name, replace(stage.gemm, split_k=slices)) for stage in pipeline.stages]
@@ -79,6 +82,7 @@ def _recorded_points(pipeline: Pipeline, plan: Plan) -> float | None:
     return measured_improvement(case.trace(plan.name), case.trace("stream")).median
 
 
+@typed
 def rivals_table(sizes: Sequence[int]) -> Shown:
     """Predicted gains in points by size; in brackets what was measured, where it was."""
     columns = [rivals(size) for size in sizes]

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import wavesim.recordings
+from wavesim.guard.annotated import typed
 from wavesim.model.collective import Collective
 from wavesim.model.device import default_device
 from wavesim.model.host import Host
@@ -60,6 +61,7 @@ def source() -> str:
     return measured_on()
 
 
+@typed
 @cache
 def simulated(way: str, m: int, gpus: int = 2, speed: float = 1.0) -> PeerForecast:
     """One after the other and a way, of M rows of the measured product. Raises `DescriptionError`."""
@@ -95,6 +97,7 @@ def ends() -> Shown:
     return Shown(("", "last product ends, µs", "last sum ends, µs"), tuple(cells))
 
 
+@typed
 def late(us: int, limit_us: int = 10_000) -> int:
     """Time in ns of a small product where GPU 1 begins so much later; waits have a limit.
 

@@ -11,6 +11,8 @@ from functools import cache
 from wavesim.costs.cost_model import CostModel
 from wavesim.costs.persistent_costs import Dtype, estimated_costs
 from wavesim.errors import DescriptionError
+from wavesim.guard.annotated import typed
+from wavesim.guard.bounds import MOST_NS, real, whole
 from wavesim.model.device import Device, default_device, load
 from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
@@ -51,12 +53,14 @@ FULL_CYCLE = StepCycle(LAYERS)
 MEASURED_ALONE = {"words": "the same without a barrier", "cluster": "the same in one cluster of 16 blocks"}
 
 
+@typed
 def dealt_out(tasks: Sequence[float] = TASKS, blocks: int = 4) -> Trace:
     """A grid-stride loop: block i has tasks i, i + blocks, ..., whatever they take."""
     own = [sum(tasks[first::blocks]) for first in range(min(blocks, len(tasks)))]
     return _run("grid-stride loop", own, blocks, 0.0, StreamSync())
 
 
+@typed
 def queued(tasks: Sequence[float] = TASKS, blocks: int = 4, fetch: float = 0.0) -> Trace:
     """A queue: a block that has ended a task fetches the next; each fetch takes `fetch` units."""
     return _run("task queue", tasks, blocks, fetch, Plan(schedule=Persistent()))
@@ -67,16 +71,18 @@ def _run(name: str, tasks: Sequence[float], blocks: int, fetch: float, plan: Pla
         raise DescriptionError(
             f"{name}: {len(tasks)} tasks for {blocks} blocks; give 1 or more, at most 1024 blocks"
         )
-    times = [round(task * UNIT_NS) for task in tasks]
+    times = [round(real("a task", task, 0, MOST_NS / UNIT_NS) * UNIT_NS) for task in tasks]
     stage = Stage(name, Kernel(name, Grid(len(times)), WHOLE_SM, 1, 1))
     costs = CostModel({name: times}, tile_fetch_ns=round(fetch * UNIT_NS))
     trace = simulate(Pipeline("tasks", [stage]), plan, load("toy").with_sm_count(blocks), costs)
     return replace(trace, header=replace(trace.header, plan_label=name))
 
 
+@typed
 @cache
 def tuned_mapping(device: Device, dtype: Dtype = "int8", step: int = 2) -> Tuning:
     """One full cycle of the pipeline: how rows are cut into blocks, and which block is issued first."""
+    whole("step", step, 1, PUBLISHED_CUT.all_blocks)
     pipelines: dict[str, Pipeline] = {}
     tile_ns: dict[str, int | Sequence[int]] = {}
     costs = {cut: estimated_costs(device, dtype, cut) for cut in MAPPING_CUTS}
@@ -91,6 +97,7 @@ def tuned_mapping(device: Device, dtype: Dtype = "int8", step: int = 2) -> Tunin
     return tune(published, device, model, variants=others, plans=plans)
 
 
+@typed
 def five_tests_table(dtype: Dtype = "int8", measured: WavernnTimes | None = None) -> Shown:
     """The five tests in us: simulated for the talk's device and the default one, and measured where it was.
 

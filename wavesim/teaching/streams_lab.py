@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from wavesim.errors import DescriptionError
+from wavesim.guard.annotated import typed
 from wavesim.guard.bounds import shown
 from wavesim.streams.engine import simulate_streams
 from wavesim.streams.examples import WHOLE_SM, VectorAdd
@@ -40,16 +41,19 @@ UNMEASURED = (
 )
 
 
+@typed
 def kernel(name: str, stream: str = LEGACY, us: int = 200, until: str = "") -> LaunchKernel:
     """A launch of four blocks, which are half of the textbook machine's SMs."""
     return LaunchKernel(name, stream, 4, us * US, WHOLE_SM, until=until)
 
 
+@typed
 def copy(name: str, direction: Direction, stream: str = LEGACY, us: int = 100) -> Memcpy:
     """A copy from or to pinned memory that takes so long on the textbook machine."""
     return Memcpy(name, direction, us * 40_000, stream)
 
 
+@typed
 def run(
     *calls: HostCall, non_blocking: Collection[str] = (), machine: StreamMachine = TEXTBOOK
 ) -> StreamTimeline:
@@ -64,17 +68,20 @@ def run(
     return simulate_streams(StreamProgram("your calls", streams, [HostThread("host", calls)]), machine)
 
 
+@typed
 def stream_names(calls: Iterable[HostCall]) -> list[str]:
     """Of all but the null stream, as they appear."""
     used = [getattr(call, "stream", LEGACY) for call in calls]
     return [name for name in dict.fromkeys(used) if name != LEGACY]
 
 
+@typed
 def picture(timeline: StreamTimeline) -> StreamsPicture:
     """The timeline, to look at and to step through."""
     return StreamsPicture(timeline)
 
 
+@typed
 def vector_add_us(chunks: int, machine: StreamMachine = TEXTBOOK, streams: int = 4) -> float:
     """Time of the vector addition in so many chunks, depth-first."""
     add = VectorAdd(streams, chunks).program(machine.device.sm_count)

@@ -5,6 +5,7 @@ Example: v0 reads a tenth of what the memory could give, simulated on one SM of 
 
 from collections.abc import Callable, Iterator
 
+from wavesim.guard.annotated import typed
 from wavesim.model.device import Device, catalogue_name
 from wavesim.sm.machine import SmMachine, machine_of
 from wavesim.sm.measured_ladder import FILE, MeasuredStep, shipped_ladder
@@ -18,6 +19,7 @@ Tree = Callable[[int, int], Added | None]  # of thread and step
 STEPS = (THREADS - 1).bit_length()
 
 
+@typed
 def machine_for(device: Device) -> SmMachine:
     """One SM of a device, with the latency and bandwidth that the latency lab measured on it, if it did."""
     found = shipped_loads()
@@ -26,6 +28,7 @@ def machine_for(device: Device) -> SmMachine:
     return machine_of(device, found.latency_ns, found.peak_bytes_per_s)
 
 
+@typed
 def ladder_table(device: Device) -> str:
     """A line per version: the bytes/s simulated, those measured, and what is wrong with it."""
     measured = {step.name: step for step in _measured()}
@@ -59,6 +62,7 @@ def other_ladders() -> str:
     return "\n".join([*others, _source()])
 
 
+@typed
 def tree_steps(tree: Tree) -> Iterator[TreeStep]:
     """The steps of a tree that is given as a function of thread and step, for 256 sums."""
     for step in range(STEPS):

@@ -5,6 +5,7 @@ Example: `tiles_read(handover(poll="ld.relaxed.gpu"))` is {0, 42}: the tile as i
 
 from collections.abc import Mapping
 
+from wavesim.guard.annotated import typed
 from wavesim.litmus import LitmusTest, LitmusThread, outcomes
 
 TILE = 42
@@ -13,6 +14,7 @@ SAME_BLOCK, OTHER_BLOCK, OTHER_GPU = "gpu0.cta0", "gpu0.cta1", "gpu1.cta0"
 READERS: Mapping[str, str] = {"same block": SAME_BLOCK, "other block": OTHER_BLOCK, "other GPU": OTHER_GPU}
 
 
+@typed
 def handover(
     *, post: str = "st.release.gpu", poll: str = "ld.acquire.gpu", fence: str = "", reader: str = OTHER_BLOCK
 ) -> LitmusTest:
@@ -28,6 +30,7 @@ def handover(
     )
 
 
+@typed
 def tiles_read(test: LitmusTest) -> set[int]:
     """What the consumer's register may hold in the end: 0 is the tile before it was written."""
     return {dict(outcome)["r"] for outcome in outcomes(test)}

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wavesim.errors import DeviceError, RecordingError
+from wavesim.guard.annotated import typed
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Block, Gemm
 from wavesim.model.pipeline import Pipeline
@@ -28,6 +29,7 @@ BLOCK = Block(threads=256, registers=232, dynamic_shared_bytes=147_456)  # one o
 TITLES = ("pair", "stream sync, µs", "advice", "predicted, points", "interval", "measured, points")
 
 
+@typed
 def pair(m: int, k: int = 8192, n1: int = 4096, n2: int = 6144) -> Pipeline:
     """Two products, hidden (m, n1) = x (m, k) w1 and y (m, n2) = hidden w2, in tiles of 128 x 256."""
     up = Stage("up", Gemm("up", m, n1, k, *TILE, block=BLOCK))
@@ -50,6 +52,7 @@ class KernelDiff:
         return "\n".join(self.lines)
 
 
+@typed
 def changed_lines(folder: Path = EXAMPLES) -> KernelDiff:
     """Of the two kernels. Raises `RecordingError` outside a checkout, where the examples are not."""
     plain, synchronised = (_kernels(folder / name) for name in (PLAIN, SYNCHRONISED))
@@ -66,6 +69,7 @@ def _kernels(path: Path) -> list[str]:
     return text[text.index("@triton.jit") : text.index("def run(")].splitlines()
 
 
+@typed
 def time_plans(sizes: str = "1536,8192,4096,6144") -> str:
     """Times a pair (m, k, n1, n2) under every plan on this machine's GPU; says so where Triton is missing.
 
@@ -82,6 +86,7 @@ def time_plans(sizes: str = "1536,8192,4096,6144") -> str:
     return done.stdout
 
 
+@typed
 def registered_pairs(path: Path = REGISTERED) -> Shown:
     """The pairs that were predicted before they were synchronised, and what they gained then."""
     if not path.exists():

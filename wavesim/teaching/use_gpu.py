@@ -7,6 +7,7 @@ prints "live, on NVIDIA H200"; `"never"` always takes the recordings, and `"requ
 from dataclasses import dataclass
 
 from wavesim.errors import DescriptionError
+from wavesim.guard.annotated import typed
 from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.model.kernel import DEFAULT_GEMM_BLOCK
@@ -26,6 +27,7 @@ class Measuring:
         return f"measurements: {self.words}"
 
 
+@typed
 def measuring(use_gpu: UseGpu = "auto") -> Measuring:
     """Resolves USE_GPU. Raises `DeviceError` for "require" without a GPU; `DescriptionError`.
 

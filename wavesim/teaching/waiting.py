@@ -8,13 +8,15 @@ from functools import cache
 
 from wavesim.costs.waiting_places import SHIPPED, places_on, shipped_places
 from wavesim.errors import DescriptionError
+from wavesim.guard.annotated import typed
 from wavesim.guard.bounds import shown
 from wavesim.litmus.enumeration import outcomes
 from wavesim.litmus.program import LitmusTest, LitmusThread
 from wavesim.model.device import default_device
 from wavesim.predict.cluster_semaphores import SemaphorePlaces
 from wavesim.teaching.shown import Shown
-from wavesim.widgets.place_explorer import placed_ns, places_of
+from wavesim.widgets.menus import require_offered
+from wavesim.widgets.place_explorer import BLOCKS, placed_ns, places_of
 
 COMMAND = "python -m wavesim_gpu.evaluation.waiting_places --out wavesim/costs/"
 SIZES = (768, 1024, 2048, 3072)
@@ -41,13 +43,19 @@ def tile_costs() -> Shown:
     return Shown(("semaphore in", "post, ns", "to the wait, ns", "a look, ns", "from"), tuple(rows))
 
 
+@typed
 def moved(tokens: int) -> SemaphorePlaces:
     """Row semaphores of the recorded GPT-3 MLP in each place. Raises `DescriptionError`."""
     return places_of(tokens, places_on(default_device())[1].hop_ns)
 
 
+@typed
 def placed_points(tokens: int, blocks: int) -> float:
-    """Gain of the same over stream order with whole rows in clusters of so many blocks, in points."""
+    """Gain of the same over stream order with whole rows in clusters of so many blocks, in points.
+
+    Raises `DescriptionError`.
+    """
+    require_offered("blocks", blocks, BLOCKS)
     return moved(tokens).gain_points(placed_ns(tokens, blocks))
 
 
@@ -63,6 +71,7 @@ def recorded_table() -> Shown:
     return Shown(titles, tuple(cells))
 
 
+@typed
 @cache
 def is_safe(letter: str) -> bool:
     """Whether the consumer of that protocol can only read the new tile. Raises `DescriptionError`."""

@@ -9,6 +9,8 @@ import numpy as np
 import plotly.graph_objects as go
 
 from wavesim.costs.cost_model import CostModel
+from wavesim.errors import DescriptionError
+from wavesim.guard.annotated import typed
 from wavesim.guard.escaping import Markup
 from wavesim.model.device import Device
 from wavesim.model.kernel import Block, Grid, Kernel
@@ -24,6 +26,7 @@ from wavesim.view.theme import Theme, find_theme
 LEFT, RIGHT, BOTTOM, PLOT_HEIGHT = 70, 30, 104, 300
 
 
+@typed
 def one_kernel(
     count: int, device: Device, block: Block, tile_ns: int, sharing: tuple[float, ...] = (1.0,)
 ) -> Trace:
@@ -32,6 +35,7 @@ def one_kernel(
     return simulate(pipeline, StreamSync(), device, CostModel({"kernel": tile_ns}, sharing=sharing))
 
 
+@typed
 def staircase(
     counts: Sequence[int],
     device: Device,
@@ -42,7 +46,12 @@ def staircase(
     theme: str | Theme = "light",
     width: int = 1000,
 ) -> go.Figure:
-    """Simulated time over the number of blocks, in tile times, beside blocks / slots without the rounding."""
+    """Simulated time over the number of blocks, in tile times, beside blocks / slots without the rounding.
+
+    Raises `DescriptionError`.
+    """
+    if not len(counts):
+        raise DescriptionError("staircase: counts is empty; give numbers of blocks, such as range(66, 661)")
     palette = find_theme(theme)
     traces = [one_kernel(count, device, block, tile_ns, sharing) for count in counts]
     slots = device.sm_count * traces[0].header.stages[0].blocks_per_sm

@@ -5,12 +5,14 @@ Example: the finding in 20 pixel letters, below it in grey what it was found on,
 
 from typing import Any, NamedTuple
 
+from wavesim.guard.bounds import real
 from wavesim.guard.escaping import Markup, element
 from wavesim.view.theme import FONT, Theme
 from wavesim.view.wording import wrapped
 
 TITLE_SIZE, SUBTITLE_SIZE = 20, 13
 TITLE_LINE, SUBTITLE_LINE, TOP_PAD = 28, 20, 22
+LEAST_PX, MOST_PX = 100, 20_000  # of a figure's width
 
 Props = dict[str, Any]
 
@@ -41,8 +43,12 @@ def heading(title: str, subtitle: str, room_px: float) -> Heading:
 def base_layout(
     theme: Theme, head: Heading, size: tuple[int, int], margin: tuple[int, int, int, int]
 ) -> Props:
-    """Layout properties of a figure of `size` (width, height) with `margin` (left, right, top, bottom)."""
+    """Layout properties of a figure of `size` (width, height) with `margin` (left, right, top, bottom).
+
+    Raises `DescriptionError` for a width that no screen has.
+    """
     left, right, top, bottom = margin
+    real("width", size[0], LEAST_PX, MOST_PX)
     plot_height = max(1, size[1] - top - bottom)
     return {
         "width": size[0],

@@ -7,7 +7,7 @@ the difference of the two passes. All differences are measured minus predicted.
 
 from collections.abc import Sequence
 from math import floor, log10
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import plotly.graph_objects as go
 
@@ -26,6 +26,7 @@ STRIP, STRIP_GAP, AXIS, HEADER, REASONS = 62, 10, 58, 46, 140
 STRIPS = 3
 
 
+@runtime_checkable
 class Compared(Protocol):
     """What a comparison offers: traces plan by plan, the baseline first; None where nothing was measured."""
 

@@ -14,6 +14,7 @@ from wavesim.advise.advice_text import findings, interval_text, milliseconds, pa
 from wavesim.advise.pair_file import pair_description
 from wavesim.costs.calibration_text import assumed_text, kernel_times_defaults
 from wavesim.errors import WavesimError
+from wavesim.guard.annotated import typed
 from wavesim.guard.escaping import Markup, element, markup
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import TileSync
@@ -36,6 +37,7 @@ ASSUMED = "Which tile reads which is assumed: a profile does not tell."
 class AdviceBrowser(ipywidgets.VBox):
     """Browses an advice; `advice` follows the marks."""
 
+    @typed
     def __init__(self, advice: Advice) -> None:
         self.advice = advice
         self._is_setting = False
@@ -147,6 +149,7 @@ class AdviceBrowser(ipywidgets.VBox):
         return (drawn,)
 
 
+@typed
 def given_kernels(pair: Pair) -> GivenKernels:
     """A pair for the explorer, with the profile's times. Raises `DescriptionError` for one it cannot see."""
     found = pair_description(pair)

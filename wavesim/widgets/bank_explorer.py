@@ -8,6 +8,7 @@ from typing import Any
 
 import ipywidgets
 
+from wavesim.guard.annotated import typed
 from wavesim.guard.escaping import Markup
 from wavesim.view.bank_scene import PATTERNS, STRIDE, ShownAccess, scene_of_access
 from wavesim.view.export import save_html
@@ -30,6 +31,7 @@ class BankExplorer(ipywidgets.VBox):
     `pattern` is one of `PATTERNS`, such as "reduction v1". Raises `DescriptionError`.
     """
 
+    @typed
     def __init__(self, *, pattern: str = STRIDE, stride: int = 2, padding: int = 0, step: int = 1) -> None:
         first = ShownAccess(pattern, stride, padding, step)
         self.pattern = ipywidgets.Dropdown(description="Access", options=PATTERNS, value=pattern, style=LABEL)

@@ -11,6 +11,7 @@ import ipywidgets
 import plotly.graph_objects as go
 
 from wavesim.errors import DescriptionError, WavesimError
+from wavesim.guard.annotated import typed
 from wavesim.guard.escaping import Markup
 from wavesim.model.device import default_device
 from wavesim.recordings.shipped import RecordedCase, cases
@@ -36,6 +37,7 @@ class ComparisonView(ipywidgets.VBox):
     `DescriptionError` if nothing of it was measured.
     """
 
+    @typed
     def __init__(self, compared: Compared | Sequence[Run]) -> None:
         self._runs = list(compared) if isinstance(compared, Sequence) else _runs_of(compared)
         if not self._runs:
@@ -58,6 +60,7 @@ class ComparisonView(ipywidgets.VBox):
         self.add_class("wavesim")
 
     @classmethod
+    @typed
     def recorded(
         cls, tile: str = "128x256", order: str = "row", device: str | None = None
     ) -> "ComparisonView":

@@ -9,6 +9,7 @@ from typing import Any
 
 import ipywidgets
 
+from wavesim.guard.bounds import MOST_BLOCKS, whole
 from wavesim.model import device as devices
 from wavesim.widgets.menus import LABEL, menu, require_start_values
 from wavesim.widgets.scenario import ORDERS, Scenario
@@ -151,6 +152,7 @@ class Controls:
 def start_scenario(**chosen: Any) -> Scenario:
     """A scenario from some of its fields; device and SMs follow the workload unless they are given."""
     require_start_values("WhatIf", Scenario, chosen)
+    whole("head_start", chosen.get("head_start", 0), 0, MOST_BLOCKS)
     if chosen.get("given") is not None:
         given: Scenario = replace(chosen["given"].scenario(), **chosen)
         return given

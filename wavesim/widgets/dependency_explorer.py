@@ -7,6 +7,7 @@ full blue with a green line around them, as they post one semaphore, and arrows 
 import traitlets
 
 from wavesim.errors import DescriptionError
+from wavesim.guard.annotated import typed
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan, SemaphoreSync
 from wavesim.view.dependency_scene import scene_of_dependencies
@@ -24,6 +25,7 @@ class DependencyExplorer(DrawnWidget):
     chosen = traitlets.List(traitlets.Int()).tag(sync=True)
     page_traits = ("chosen",)
 
+    @typed
     def __init__(
         self,
         pipeline: Pipeline,

@@ -9,6 +9,7 @@ from typing import Any
 
 import ipywidgets
 
+from wavesim.guard.annotated import typed
 from wavesim.guard.escaping import Markup
 from wavesim.sm.loads import LANE_BYTES, LoadLoop
 from wavesim.sm.machine import SmMachine
@@ -37,6 +38,7 @@ class LatencyExplorer(ipywidgets.VBox):
     taken from, None for none.
     """
 
+    @typed
     def __init__(
         self,
         loop: LoadLoop = LoadLoop(8),  # noqa: B008  # frozen

@@ -11,6 +11,7 @@ from typing import Any
 import ipywidgets
 
 from wavesim.errors import DescriptionError
+from wavesim.guard.annotated import typed
 from wavesim.guard.bounds import shown, whole
 from wavesim.guard.escaping import Markup
 from wavesim.streams.device_launch_engine import simulate_launches
@@ -47,6 +48,7 @@ class LaunchPicture(DrawnWidget):
 class LaunchExplorer(ipywidgets.VBox):
     """The explorer; keyword arguments are the start values of its controls. Raises `DescriptionError`."""
 
+    @typed
     def __init__(
         self,
         *,

@@ -10,18 +10,21 @@ from typing import Any
 import ipywidgets
 
 from wavesim.errors import WavesimError
+from wavesim.guard.annotated import typed
+from wavesim.guard.bounds import MOST_BLOCKS, whole
 from wavesim.guard.escaping import BREAK, Markup, element
 from wavesim.model import device as devices
 from wavesim.model.kernel import Block
 from wavesim.view.export import save_html
 from wavesim.view.occupancy_scene import KIB, ShownKernel, scene_of_launch
 from wavesim.widgets.drawn import DrawnWidget, script
-from wavesim.widgets.menus import menu
+from wavesim.widgets.menus import menu, require_offered
 from wavesim.widgets.page_watch import PageWatch
 from wavesim.widgets.words import Words, problem_box, style_sheet
 
 LABEL = {"description_width": "150px"}
 LARGEST = "the largest"
+THREADS, REGISTERS, SHARED_KIB = (32, 1280), (16, 256), (0, 256)  # what the sliders offer
 
 
 class OccupancyPicture(DrawnWidget):
@@ -37,6 +40,7 @@ class OccupancyExplorer(ipywidgets.VBox):
     for the largest, `blocks` the grid. Raises `DescriptionError` if the start values cannot run.
     """
 
+    @typed
     def __init__(
         self,
         *,
@@ -47,10 +51,17 @@ class OccupancyExplorer(ipywidgets.VBox):
         carveout_kib: int | None = None,
         blocks: int = 133,
     ) -> None:
+        for name, value, (low, high) in (
+            ("threads", threads, THREADS),
+            ("registers", registers, REGISTERS),
+            ("shared_kib", shared_kib, SHARED_KIB),
+            ("blocks", blocks, (1, MOST_BLOCKS)),
+        ):
+            whole(name, value, low, high)
         self.device = menu("Device", devices.products(), device or devices.default_device().name, style=LABEL)
-        self.threads = _slider("Threads per block", threads, 32, 1280, 32)
-        self.registers = _slider("Registers per thread", registers, 16, 256, 8)
-        self.shared_kib = _slider("Shared memory (KiB)", shared_kib, 0, 256, 4)
+        self.threads = _slider("Threads per block", threads, *THREADS, 32)
+        self.registers = _slider("Registers per thread", registers, *REGISTERS, 8)
+        self.shared_kib = _slider("Shared memory (KiB)", shared_kib, *SHARED_KIB, 4)
         self.carveout = ipywidgets.Dropdown(description="Carve-out", style=LABEL)
         self.blocks = _slider("Blocks of the grid", blocks, 1, max(1056, blocks), 1)
         self._offer_carveouts(carveout_kib)
@@ -112,6 +123,8 @@ class OccupancyExplorer(ipywidgets.VBox):
     def _offer_carveouts(self, chosen_kib: int | None) -> None:
         levels = devices.load(self.device.value).carveouts_bytes
         # Not None for the largest: a drop-down shows that as nothing chosen.
+        if chosen_kib is not None:
+            require_offered("carveout_kib", chosen_kib, [level // KIB for level in levels])
         options = [(LARGEST, LARGEST), *((f"{level // KIB} KiB", level) for level in levels)]
         self.carveout.options = options
         self.carveout.value = LARGEST if chosen_kib is None else chosen_kib * KIB

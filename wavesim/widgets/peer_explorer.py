@@ -10,6 +10,7 @@ from typing import Any
 import ipywidgets
 
 from wavesim.errors import WavesimError
+from wavesim.guard.annotated import typed
 from wavesim.guard.escaping import BREAK, Markup, element
 from wavesim.model.collective import Collective
 from wavesim.model.device import default_device
@@ -22,6 +23,7 @@ from wavesim.trace.trace import Trace
 from wavesim.view.export import save_html
 from wavesim.view.peer_scene import scene_of_peers
 from wavesim.widgets.drawn import DrawnWidget, script
+from wavesim.widgets.menus import require_offered
 from wavesim.widgets.page_watch import PageWatch
 from wavesim.widgets.words import Words, problem_box, style_sheet
 
@@ -48,8 +50,9 @@ class PeerPicture(DrawnWidget):
 
 
 class PeerExplorer(ipywidgets.VBox):
-    """The explorer; keyword arguments are the start values of its controls."""
+    """The explorer; keyword arguments are the start values of its controls. Raises `DescriptionError`."""
 
+    @typed
     def __init__(
         self,
         *,
@@ -59,6 +62,9 @@ class PeerExplorer(ipywidgets.VBox):
         speed: str = "1",
         sms: int = 0,
     ) -> None:
+        offered = (("way", way, WAYS), ("rows", rows, ROWS), ("gpus", gpus, GPUS), ("speed", speed, SPEEDS))
+        for name, value, known in (*offered, ("sms", sms, SMS)):
+            require_offered(name, value, list(known))
         self.way = _control(ipywidgets.Dropdown, "Communicate", list(WAYS), way)
         self.rows = _control(ipywidgets.SelectionSlider, "M", ROWS, rows)
         self.gpus = _control(ipywidgets.SelectionSlider, "GPUs", GPUS, gpus)

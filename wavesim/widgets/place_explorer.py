@@ -12,6 +12,7 @@ import ipywidgets
 
 from wavesim.costs.waiting_places import places_on
 from wavesim.errors import DescriptionError
+from wavesim.guard.annotated import typed
 from wavesim.guard.bounds import shown, whole
 from wavesim.guard.escaping import Markup
 from wavesim.model import device as devices
@@ -25,6 +26,7 @@ from wavesim.recordings.shipped import RecordedCase, cases
 from wavesim.view.export import save_html
 from wavesim.view.places_scene import ShownPlaces, scene_of_places
 from wavesim.widgets.drawn import DrawnWidget, script
+from wavesim.widgets.menus import require_offered
 from wavesim.widgets.page_watch import PageWatch
 from wavesim.widgets.words import style_sheet
 from wavesim.workloads.catalogue import parse_tile, workload
@@ -43,12 +45,14 @@ def recorded(tokens: int) -> RecordedCase:
     return known[tokens]
 
 
+@typed
 @lru_cache(maxsize=128)
 def places_of(tokens: int, hop_ns: int) -> SemaphorePlaces:
     """Row semaphores of the recorded case in each place."""
     return semaphore_places(recorded(tokens), "row", hop_ns)
 
 
+@typed
 @lru_cache(maxsize=128)
 def placed_ns(tokens: int, blocks: int) -> int:
     """The case with its rows in clusters of so many blocks."""
@@ -71,10 +75,10 @@ class PlacePicture(DrawnWidget):
 class PlaceExplorer(ipywidgets.VBox):
     """The explorer; keyword arguments are the start values of its controls. Raises `DescriptionError`."""
 
+    @typed
     def __init__(self, *, tokens: int = 1024, blocks: int = 16, hop_ns: int | None = None) -> None:
         recorded(tokens)
-        if blocks not in BLOCKS:
-            raise DescriptionError(f"blocks is {shown(blocks)}; choose one of {', '.join(map(str, BLOCKS))}")
+        require_offered("blocks", blocks, BLOCKS)
         self.device = devices.load(recorded(tokens).device)
         usual = places_on(self.device)[1].hop_ns
         hop = usual if hop_ns is None else whole("hop_ns", hop_ns, 0, 10_000)

@@ -47,7 +47,12 @@ class StayingWhatIf(ipywidgets.VBox):
         offered = (published_device().name, default_device().name)
         self.device = _choice("Device", offered, scenario.device)
         self.sms = ipywidgets.IntSlider(
-            description="SMs", value=scenario.sms, min=8, max=MOST_SMS, style=LABEL, continuous_update=False
+            description="SMs",
+            value=scenario.sms,
+            min=min(8, scenario.sms),
+            max=MOST_SMS,
+            style=LABEL,
+            continuous_update=False,
         )
         self.recurrent_rows = _choice("Rows of a block of R", ROWS, scenario.recurrent_rows)
         self.batches = ipywidgets.IntSlider(

@@ -11,6 +11,7 @@ from typing import Any
 import ipywidgets
 
 from wavesim.errors import WavesimError
+from wavesim.guard.annotated import typed
 from wavesim.guard.escaping import BREAK, Markup, element
 from wavesim.streams.engine import simulate_streams
 from wavesim.streams.examples import EXAMPLES, ISSUES, SmallKernels, VectorAdd, example
@@ -50,6 +51,7 @@ class StreamsExplorer(ipywidgets.VBox):
     `DescriptionError` for a start value that no program can have.
     """
 
+    @typed
     def __init__(
         self,
         *,

@@ -12,6 +12,7 @@ import traitlets
 
 from wavesim.costs.cost_model import CostModel
 from wavesim.errors import DescriptionError, WavesimError
+from wavesim.guard.annotated import typed
 from wavesim.guard.escaping import Markup
 from wavesim.model.device import Device
 from wavesim.tuning.ranking import Tuning
@@ -43,6 +44,7 @@ class TunerView(ipywidgets.VBox):
     `DescriptionError` for no points.
     """
 
+    @typed
     def __init__(
         self,
         points: Sequence[TunedPoint],
@@ -65,6 +67,7 @@ class TunerView(ipywidgets.VBox):
         self.add_class("wavesim")
 
     @classmethod
+    @typed
     def tuned(
         cls, tunings: Mapping[int, Tuning], device: Device, costs: CostModel | None = None
     ) -> "TunerView":
@@ -75,6 +78,7 @@ class TunerView(ipywidgets.VBox):
         return cls(points, f"{source}; each policy in its best order")
 
     @classmethod
+    @typed
     def recorded(cls, tile: str = "128x256", order: str = "row", device: str | None = None) -> "TunerView":
         """The shipped recordings of a tile and order, measured and predicted."""
         points = recorded_points(tile, order, device)

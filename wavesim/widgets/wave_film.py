@@ -8,6 +8,7 @@ as a picture.
 from collections.abc import Mapping
 
 from wavesim.errors import DescriptionError
+from wavesim.guard.annotated import typed
 from wavesim.trace.trace import Trace
 from wavesim.view.timeline_data import timeline_parts
 from wavesim.view.timeline_scene import scene_of_timeline
@@ -31,6 +32,7 @@ class WaveFilm(DrawnWidget):
         "wave_film.js",
     )
 
+    @typed
     def __init__(self, traces: Mapping[str, Trace], *, seconds: float = 8.0) -> None:
         if not traces:
             raise DescriptionError("WaveFilm: there is no trace; give at least one, as {title: trace}")

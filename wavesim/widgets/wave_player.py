@@ -8,7 +8,8 @@ import traitlets
 
 from wavesim.costs.cost_model import CostModel
 from wavesim.errors import DescriptionError
-from wavesim.guard.arguments import require_types
+from wavesim.guard.annotated import typed
+from wavesim.guard.bounds import whole
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
@@ -43,6 +44,7 @@ class WavePlayer(DrawnWidget):
     plays = traitlets.Bool(default_value=False).tag(sync=True)
     page_traits = ("step", "plays")
 
+    @typed
     def __init__(
         self,
         what: Trace | Pipeline,
@@ -53,7 +55,8 @@ class WavePlayer(DrawnWidget):
         step: int | None = None,
         plays: bool = False,
     ) -> None:
-        require_types("WavePlayer", what=(what, Trace | Pipeline))
+        if step is not None:
+            whole("step", step)
         self.trace = what if isinstance(what, Trace) else _simulated(what, plan, device, costs)
         super().__init__(scene=scene_of_timeline(timeline_parts(self.trace)), step=step, plays=plays)
 

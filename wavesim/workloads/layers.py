@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from wavesim.errors import DescriptionError
+from wavesim.guard.annotated import typed
 from wavesim.guard.bounds import shown, whole
 from wavesim.model.attention import Attention, AttentionDecode
 from wavesim.model.dependency import Dependency, x, y
@@ -99,6 +100,7 @@ class _Sizes:
         return TileRows(self.m, height, self.m)
 
 
+@typed
 def transformer_layer(
     model: str | Model,
     tokens: int,

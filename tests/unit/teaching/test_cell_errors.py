@@ -6,7 +6,12 @@ from traitlets.config import Config
 
 from wavesim.teaching.solved_file import keep_in
 
-TOY = "from wavesim import *\npair, toy_device = toy(), device('toy')\ncosts = zero_cost(pair, 1000)"
+TOY = """
+from wavesim import *
+from wavesim.teaching import check
+pair, toy_device = toy(), device('toy')
+costs = zero_cost(pair, 1000)
+"""
 RACE = "simulate(pair, SemaphoreSync(TileSync(), wait_kernel=False, head_start=4), toy_device, costs)"
 
 
@@ -35,7 +40,7 @@ def test_a_skipped_cell_and_a_typing_error_say_what_to_do(shell, monkeypatch):
 
 def test_an_error_of_wavesim_is_its_sentence_and_a_hint_stays_a_hint(shell, monkeypatch):
     assert told(shell, "device('h20')", monkeypatch).startswith("✗ unknown device 'h20'")
-    wrong = told(shell, "from wavesim.teaching import check\ncheck('1.1', (3, 3))", monkeypatch)
+    wrong = told(shell, "check('1.1', (3, 3))", monkeypatch)
     assert wrong.startswith("✗ 1.1: 3 waves on one stream?")
 
 

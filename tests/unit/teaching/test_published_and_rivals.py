@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from wavesim.errors import RecordingError
+from wavesim.errors import DescriptionError, RecordingError
 from wavesim.model.occupancy import occupancy_of
 from wavesim.recordings.published_rows import published_runs
 from wavesim.teaching.hopper_pairs import measured_pairs
@@ -34,7 +34,7 @@ class TestPaper:
 
     def test_the_tables_are_whole(self):
         assert [len(table(number)) for number in (1, 4, 5)] == [6, 6, 6]
-        with pytest.raises(FileNotFoundError):
+        with pytest.raises(DescriptionError, match="table is 2; there are 1, 4, 5"):
             table(2)
 
     def test_constants_help_on_rows_they_were_not_fitted_to(self):

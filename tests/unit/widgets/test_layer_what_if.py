@@ -74,7 +74,7 @@ def test_what_is_shown_is_a_page_without_controls(tmp_path):
 @pytest.mark.parametrize(
     ("start", "message"),
     [
-        ({"model": "gpt-5"}, "model is 'gpt-5'"),
+        ({"model": "gpt-5"}, "Model is 'gpt-5'"),
         ({"edges": "qkv-out=row"}, "has qkv-attention, attention-out"),
         ({"edges": "qkv-attention=odd"}, "policy is 'odd'"),
     ],

@@ -6,6 +6,7 @@ from wavesim.analysis.metrics import metrics_of
 from wavesim.check.deadlock import safety_of
 from wavesim.costs.cost_model import zero_cost
 from wavesim.errors import DeadlockError
+from wavesim.guard.annotated import typed
 from wavesim.model import device as devices
 from wavesim.plan.plan import Plan, SemaphoreSync
 from wavesim.plan.policy import TileSync
@@ -14,6 +15,7 @@ from wavesim.teaching.exercises import Exercise, require, whole
 from wavesim.workloads.figure_one import TILE_NS, toy
 
 
+@typed
 def deadlocks(head_start: int, sm_count: int) -> bool:
     """Whether so many consumers first, and no wait-kernel, stop the toy for good."""
     plan = SemaphoreSync(TileSync(), wait_kernel=False, head_start=head_start)

@@ -3,6 +3,7 @@
 from functools import lru_cache
 from typing import Any
 
+from wavesim.guard.annotated import typed
 from wavesim.model import device as devices
 from wavesim.plan.order import Grouped, Order, RowMajor
 from wavesim.plan.plan import SemaphoreSync, StreamSync
@@ -30,6 +31,7 @@ def _stream_ns() -> int:
     return simulate(pipeline, StreamSync(), device, default_costs(pipeline, device)[0]).time_ns
 
 
+@typed
 def gain_of(order: Order) -> float:
     """Points that row semaphores gain over the row-major stream in an order, simulated at 1,024 tokens."""
     pipeline, device = gpt3_mlp(TOKENS), devices.default_device()
@@ -38,6 +40,7 @@ def gain_of(order: Order) -> float:
     return improvement_points(trace.time_ns, _stream_ns())
 
 
+@typed
 def consumer_megabytes(order: Order) -> float:
     """Operand megabytes that one wave of gemm2 touches in an order at 1,024 tokens."""
     return bytes_per_wave(gpt3_mlp(TOKENS).stages[1], order, devices.default_device()) / 1e6
