@@ -18,6 +18,7 @@ from wavesim.view.tile_series import stage_letters
 from wavesim.view.timeline_scene import packed
 
 LONGEST_NEEDS = 100  # letters of a dependency that are read rather than skipped
+MOST_NEEDS = 3  # dependencies of a pipeline that its subtitle lists
 
 
 def scene_of_dependencies(pipeline: Pipeline, plan: Plan) -> Props:
@@ -50,7 +51,8 @@ def scene_of_dependencies(pipeline: Pipeline, plan: Plan) -> Props:
 
 
 def _subtitle(pipeline: Pipeline, plan: Plan, orders: dict[str, Order]) -> str:
-    words = "; ".join(map(_needs_text, pipeline.dependencies))
+    first, rest = pipeline.dependencies[:MOST_NEEDS], len(pipeline.dependencies) - MOST_NEEDS
+    words = "; ".join(map(_needs_text, first)) + (f"; and {rest} more" if rest > 0 else "")
     names = ", ".join(dict.fromkeys(order.name for order in orders.values()))
     return (
         f"{pipeline.name}, {plan.label.lower()}, {names} order. {words}. "

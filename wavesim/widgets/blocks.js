@@ -42,7 +42,7 @@ function tileLabel(panel, stages, block) {
 // The block at a place of a panel that has been drawn, or -1.
 function blockAt(panel, place, x, y) {
   const row = Math.floor((y - place.top) / place.row);
-  if (x < place.left || row < 0 || row >= panel.rows) return -1;
+  if (x < place.seenLeft || x > place.right || row < 0 || row >= panel.rows) return -1;
   const ns = (x - place.left) / place.perNs;
   const { blocks } = panel;
   for (let b = 0; b < blocks.row.length; b++) {

@@ -133,6 +133,18 @@ class CanvasPen {
     }
   }
 
+  // What `draw` draws between two places, from left to right.
+  clipped([left, right], draw) {
+    const pen = this.context;
+    pen.save();
+    pen.beginPath();
+    pen.rect(left, 0, right - left, this.height);
+    pen.clip();
+    draw();
+    pen.restore();
+    this.lastFill = null;
+  }
+
   text(x, y, words, { size = 13, weight = 400, color = this.theme.ink, align = "left", base = "middle" } = {}) {
     const pen = this.context;
     pen.font = fontOf({ size, weight });
@@ -181,6 +193,14 @@ class SvgPen {
   path(points, style = {}) {
     const steps = points.map(([x, y], index) => `${index ? "L" : "M"}${round(x)} ${round(y)}`).join("");
     this.parts.push(`<path d="${steps}" ${this.paint({ line: 2, dash: [], fill: null, stroke: null, ...style })}/>`);
+  }
+
+  clipped([left, right], draw) {
+    const name = `wavesim-clip-${this.parts.length}`;
+    const box = `<rect x="${round(left)}" y="0" width="${round(right - left)}" height="${this.height}"/>`;
+    this.parts.push(`<clipPath id="${name}">${box}</clipPath><g clip-path="url(#${name})">`);
+    draw();
+    this.parts.push("</g>");
   }
 
   paint({ fill, stroke, line, dash }) {

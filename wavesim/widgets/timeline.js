@@ -1,5 +1,5 @@
-// SM rows from top to bottom, time from left to right: the same picture for a whole trace and, up to an
-// instant, for one that is being played.
+// SM rows from top to bottom, time from left to right: the same picture for a whole trace, for a span of it
+// and, up to an instant, for one that is being played. A span is [from, to] in ns.
 
 const LEFT = 62;
 const RIGHT = 116;
@@ -15,7 +15,7 @@ function rowHeight(rows, target) {
 
 // The facts after a panel's label: in one line if there is room, and clear of a kernel boundary's words,
 // which stand in the last line.
-function headerLines(panel, endNs, width) {
+function headerLines(panel, span, width) {
   const pieces = panel.facts.join(" · ").split(" · ");
   const taken = textWidth(panel.label, { size: 15, weight: 600 }) + 10;
   const line = pieces.join(" · ");
@@ -23,17 +23,19 @@ function headerLines(panel, endNs, width) {
   const lines = isOne ? [line] : [pieces.slice(0, -1).join(" · "), pieces.at(-1)];
   if (!panel.boundaries.length) return lines;
   const end = LEFT + (isOne ? taken : 0) + textWidth(lines.at(-1)) + 14;
-  return end < boundaryWords(panel, endNs, width)[0].left ? lines : [...lines, ""];
+  const words = boundaryWords(panel, span, width);
+  return !words.length || end < words[0].left ? lines : [...lines, ""];
 }
 
 // What is said at each kernel boundary and from where: to the right of its line if there is room. Where the
 // whole words of several would meet, each has few, and none where even those would.
-function boundaryWords(panel, endNs, width) {
-  const perNs = (width - LEFT - RIGHT) / endNs;
+function boundaryWords(panel, span, width) {
+  const perNs = nsScale(span, width);
+  const seen = panel.boundaries.filter(({ ns }) => span[0] <= ns && ns <= span[1]);
   const said = (shorten) => {
     let taken = -Infinity;
-    return panel.boundaries.map(({ ns, words }) => {
-      const [x, short] = [LEFT + ns * perNs, shorten ? words.replace("kernel boundary: ", "") : words];
+    return seen.map(({ ns, words }) => {
+      const [x, short] = [LEFT + (ns - span[0]) * perNs, shorten ? words.replace("kernel boundary: ", "") : words];
       const length = textWidth(`▾ ${short}`, { size: 11 });
       const isRight = x + length + 10 < width;
       const left = isRight ? x - 5 : x + 5 - length;
@@ -47,7 +49,7 @@ function boundaryWords(panel, endNs, width) {
 }
 
 // Draws one panel with its top left corner at (0, top); `until` is the instant it has reached.
-function drawPanel(pen, panel, scene, { top, endNs, row, until = Infinity, lines = headerLines(panel, endNs, pen.width) }) {
+function drawPanel(pen, panel, scene, { top, span, row, until = Infinity, lines = headerLines(panel, span, pen.width) }) {
   const { theme, width } = pen;
   pen.text(LEFT, top + 9, panel.label, { size: 15, weight: 600 });
   const beside = LEFT + textWidth(panel.label, { size: 15, weight: 600 }) + 10;
@@ -56,20 +58,31 @@ function drawPanel(pen, panel, scene, { top, endNs, row, until = Infinity, lines
   });
   const place = {
     top: top + lines.length * HEADER_LINE + 4,
-    left: LEFT,
+    left: LEFT - span[0] * nsScale(span, width), // where the run begins, out of sight in a later span
+    seenLeft: LEFT,
     right: width - RIGHT,
     row,
-    perNs: (width - LEFT - RIGHT) / endNs,
+    perNs: nsScale(span, width),
     height: panel.rows * row,
   };
   drawRowLabels(pen, panel, place);
-  drawRows(pen, panel, scene, place, until);
-  drawLines(pen, panel, endNs, place, until);
+  clipped(pen, panel, span, () => drawRows(pen, panel, scene, place, until));
+  drawLines(pen, panel, span, place, until);
   return place;
 }
 
-function panelHeight(panel, endNs, row, width) {
-  return headerLines(panel, endNs, width).length * HEADER_LINE + 4 + panel.rows * row + 20;
+function nsScale([from, to], width) {
+  return (width - LEFT - RIGHT) / (to - from);
+}
+
+// Draws between the axis's ends alone where a part of the run lies beyond them.
+function clipped(pen, panel, [from, to], draw) {
+  if (from <= 0 && to >= panel.makespan) return draw();
+  return pen.clipped([LEFT, pen.width - RIGHT], draw);
+}
+
+function panelHeight(panel, span, row, width) {
+  return headerLines(panel, span, width).length * HEADER_LINE + 4 + panel.rows * row + 20;
 }
 
 function drawRowLabels(pen, panel, place) {
@@ -86,7 +99,7 @@ function drawRowLabels(pen, panel, place) {
 
 function drawRowLabel(pen, sm, slots, place) {
   const y = place.top + (sm + 0.5) * slots * place.row;
-  pen.text(place.left - 8, y, `SM ${sm}`, { size: 12, color: pen.theme.muted, align: "right" });
+  pen.text(place.seenLeft - 8, y, `SM ${sm}`, { size: 12, color: pen.theme.muted, align: "right" });
 }
 
 // Tiles, waits and idle stretches. Where rows are thin everything touches, where they are tall it is rounded.
@@ -155,19 +168,19 @@ function drawRows(pen, panel, scene, place, until) {
 }
 
 // Kernel boundaries, and the end with what stands beside it.
-function drawLines(pen, panel, endNs, place, until) {
+function drawLines(pen, panel, span, place, until) {
   const { theme } = pen;
   const upright = (ns, style) => {
     const x = place.left + ns * place.perNs;
     pen.path([[x, place.top - 4], [x, place.top + place.height + 4]], style);
     return x;
   };
-  for (const { ns, left, text } of boundaryWords(panel, endNs, pen.width)) {
+  for (const { ns, left, text } of boundaryWords(panel, span, pen.width)) {
     if (ns > until) continue;
     upright(ns, { stroke: theme.ink, line: 2.2, dash: [6, 4] });
     pen.text(left, place.top - 14, text, { size: 11, color: theme.muted });
   }
-  if (until < panel.makespan) return;
+  if (until < panel.makespan || panel.makespan < span[0] || panel.makespan > span[1]) return;
   const colour = panel.gain ? theme[panel.gain.kind] : theme.ink;
   const x = upright(panel.makespan, { stroke: colour, line: 2.4 }) + 10;
   const middle = place.top + place.height / 2 - (panel.gain ? 20 : 10);
@@ -181,11 +194,14 @@ function drawLines(pen, panel, endNs, place, until) {
 }
 
 // The time axis under everything, with dotted lines upward to `top`.
-function drawAxis(pen, scene, { left, right, perNs }, y, top, endNs) {
+function drawAxis(pen, scene, { left, right, perNs }, y, top, [from, to]) {
   const { theme } = pen;
-  const step = tickStep(endNs / scene.unit.ns, (right - left) / 90);
-  for (let value = 0; value * scene.unit.ns <= endNs * 1.0001; value += step) {
-    const x = left + value * scene.unit.ns * perNs;
+  const { ns } = scene.unit;
+  const range = (to - from) / ns;
+  // A whole run has whole ticks; a span of it may be shorter than one.
+  const step = from > 0 && range <= 8 ? 10 ** Math.floor(Math.log10(range / 2)) : tickStep(range, (right - left) / 90);
+  for (let value = Math.ceil(from / ns / step - 1e-6) * step; value * ns <= to * 1.0001; value += step) {
+    const x = left + (value * ns - from) * perNs;
     pen.path([[x, top], [x, y]], { stroke: theme.grid, line: 1, dash: [2, 3] });
     const text = Number(value.toFixed(6)).toLocaleString("en");
     pen.text(x, y + 14, text, { size: 12, color: theme.muted, align: "center" });

@@ -47,10 +47,10 @@ function drawWave(pen, scene, panel, layout, state, step) {
   const endNs = panel.endNs ?? panel.makespan; // beside a longer trace, the axis is that one's
   const axis = { left: LEFT, right: width - RIGHT, perNs: (width - LEFT - RIGHT) / endNs };
   const ground = layout.top + clockHeight(panel, layout.row) + 6;
-  drawAxis(pen, scene, axis, ground, layout.top + 24, endNs);
+  drawAxis(pen, scene, axis, ground, layout.top + 24, [0, endNs]);
   const clocked = { ...panel, label: timeText(state.ns, scene.unit) };
   const lines = panel.boundaries.length ? [clockFacts(panel, state), ""] : [clockFacts(panel, state)];
-  const place = drawPanel(pen, clocked, scene, { top: layout.top, endNs, row: layout.row, until: state.ns, lines });
+  const place = drawPanel(pen, clocked, scene, { top: layout.top, span: [0, endNs], row: layout.row, until: state.ns, lines });
   if (state.ns < panel.makespan) {
     const x = place.left + state.ns * place.perNs;
     pen.path([[x, place.top - 6], [x, place.top + place.height + 6]], { stroke: theme.ink, line: 1.6 });

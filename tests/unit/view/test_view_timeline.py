@@ -296,3 +296,11 @@ def test_parts_of_tiles_are_outlined_numbered_and_explained() -> None:
 def test_kernel_boundaries_are_drawn_for_every_plan_that_runs_kernel_after_kernel(plan: Plan) -> None:
     assert "kernel boundary" in words(timeline(run(plan)))
     assert "kernel boundary" not in words(timeline(run(Plan(Persistent(fused=True), sync=Semaphores()))))
+
+
+def test_the_time_axis_of_a_figure_can_be_zoomed_and_moved(figure_one: list[Trace]) -> None:
+    figure = timeline(figure_one)
+    assert figure.layout.dragmode in (None, "zoom")  # dragging zooms, a double click shows all again
+    times = [axis for axis in figure.select_xaxes() if axis.title.text]
+    assert times
+    assert not any(axis.fixedrange for axis in times)

@@ -200,3 +200,16 @@ def test_a_published_page_holds_the_picture_and_its_words(on_toy):
     assert "25.0 points less time" in page
     assert "new PageModel(" in page
     assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_another_gpu_says_whether_its_costs_may_be_compared():
+    explorer = WhatIf(workload="gpt3-mlp", tokens=1024)
+    h200_us = explorer.answer.stream.time_ns / 1000
+    explorer.controls.device.value = "h100"
+    assert "never measured: compare plans by it, not devices" in explorer.costs.value
+    # What is said to be faster is the plan, on the same GPU; the other's time stands nowhere.
+    assert "Row semaphores: " in explorer.finding.value
+    assert f"{h200_us:,.1f}" not in explorer.finding.value + explorer.table.value
+    explorer.controls.device.value = "h200"
+    assert "compare plans by it, not devices" not in explorer.costs.value
+    assert f"{h200_us:,.1f}" in explorer.finding.value
