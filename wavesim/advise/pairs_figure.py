@@ -16,7 +16,7 @@ from wavesim.view.theme import Theme, find_theme
 
 LEFT, RIGHT, BOTTOM, ROW = 420, 40, 100, 34
 SHOWN = 8
-LABEL = 66
+LABEL, LETTER_PX = 55, 7  # of a pair's two names: letters, and what one takes at most on average
 
 
 def advice_pairs(advice: Advice, *, theme: str | Theme = "light", width: int = 1000) -> go.Figure:
@@ -49,7 +49,7 @@ def _title(pairs: list[Pair]) -> str:
 
 
 def _label(pair: Pair) -> Markup:
-    text = f"{short_label(pair.producer, 20)} → {short_label(pair.consumer, 20)}"
+    text = f"{short_label(pair.producer, 14)} → {short_label(pair.consumer, 14)}"
     shown = text if len(text) <= LABEL else f"{text[: LABEL - 1]}…"
     return Markup("{}  <b>{}</b>").format(shown, pair.number)
 

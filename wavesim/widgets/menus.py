@@ -41,6 +41,8 @@ def require_start_values(explorer: str, scenario: type, start: Mapping[str, Any]
 
 def _offered(value: object, known: Sequence[Any]) -> str:
     names = [str(one) for one in known]
-    near = get_close_matches(str(value), names, 1)
+    near = (
+        get_close_matches(value, names, 1) if isinstance(value, str) else []
+    )  # numbers are no typing errors
     hint = f"did you mean {near[0]!r}? There are" if near else "there are"
     return f"{hint} {', '.join(names)}"

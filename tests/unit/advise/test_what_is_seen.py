@@ -1,5 +1,6 @@
 """What advice sees, and what it says it does not: communication, grouped products, other streams."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from wavesim.advise.advice_json import advice_document, pair_forecast
 from wavesim.advise.advice_text import findings, headline
 from wavesim.advise.kernel_facts import COMMUNICATION, GROUPED
 from wavesim.advise.kernel_names import parsed_name
-from wavesim.advise.pairs_figure import advice_pairs
+from wavesim.advise.pairs_figure import LETTER_PX, advice_pairs
 from wavesim.advise.profile_file import load_profile
 from wavesim.cli.command_line import main
 from wavesim.errors import DescriptionError
@@ -176,3 +177,12 @@ def test_points_are_of_the_pairs_own_time_and_reach_down_until_it_is_marked(tmp_
     document = advice_document(advice)
     assert document["scored"] is False
     assert replace(advice, pairs=()).recoverable_ns == 0
+
+
+def test_the_names_of_a_pair_have_room_beside_its_bar():
+    found = advise(load_profile(REAL["a100"]))
+    figure = advice_pairs(found)
+    labels = [re.sub("<[^>]*>", "", text) for text in figure.layout.yaxis.ticktext]
+    assert len(labels) > 4
+    assert max(map(len, labels)) * LETTER_PX <= figure.layout.margin.l
+    assert all("→" in label for label in labels)

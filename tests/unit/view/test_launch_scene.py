@@ -65,7 +65,7 @@ def test_the_explorer_moves_with_its_controls_and_greys_out_the_others():
     ("words", "said"),
     [
         ({"program": "quicksort"}, "program is 'quicksort'; choose one of threads with uneven work"),
-        ({"launcher": "host"}, "launcher is 'host'; choose one of nobody"),
+        ({"launcher": "host"}, "launcher is 'host'; it must be 'nobody'"),
         ({"levels": 12}, "levels is 12; it must be an integer from 1 to 11"),
         ({"pool": 0}, "pool is 0; it must be an integer from 1"),
         ({"full": "wait"}, "full is 'wait'"),

@@ -45,7 +45,7 @@ def test_a_slower_way_in_the_cluster_is_drawn_and_said(explorer):
     ("words", "said"),
     [
         ({"tokens": 1000}, "tokens is 1000; recorded are 256, 512"),
-        ({"blocks": 32}, "blocks is 32; choose one of 2, 4, 8, 16"),
+        ({"blocks": 32}, "blocks is 32; there are 2, 4, 8, 16"),
         ({"hop_ns": -1}, "hop_ns is -1; it must be an integer from 0"),
     ],
 )
