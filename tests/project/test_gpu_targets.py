@@ -1,5 +1,6 @@
 """The tests that `make gpu-sanitize` and `make gpu-smoke` name are there."""
 
+import os
 import re
 import runpy
 import subprocess
@@ -15,7 +16,10 @@ ROOT = Path(__file__).parents[2]
 def collected() -> list[str]:
     """The ids of the GPU's tests."""
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "gpu", "tests/gpu"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=120)
+    plain = {**os.environ, "PYTEST_ADDOPTS": ""}
+    done = subprocess.run(
+        command, cwd=ROOT, env=plain, capture_output=True, text=True, check=True, timeout=120
+    )
     return [line for line in done.stdout.splitlines() if "::" in line]
 
 
