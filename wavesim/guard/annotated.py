@@ -12,7 +12,7 @@ import inspect
 import math
 import numbers
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -123,9 +123,9 @@ def hint_text(hint: Any) -> str:
     """An annotation in words: "a Trace or None", "(int, int)", "a list, each entry a str"."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        return " or ".join(map(hint_text, inner))
+        return _either(map(hint_text, inner))
     if origin is Literal:
-        return " or ".join(map(repr, inner))
+        return _either(map(repr, inner))
     if origin is None:
         name = "None" if hint is types.NoneType else getattr(hint, "__name__", str(hint))
         return name if name == "None" else f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
@@ -136,6 +136,12 @@ def hint_text(hint: Any) -> str:
     is_dict = issubclass(origin, collections.abc.Mapping)
     kind = "dict" if is_dict else "tuple" if origin is tuple else "list"
     return f"a {kind}, each {'value' if is_dict else 'entry'} {hint_text(inner[is_dict])}"
+
+
+def _either(words: Iterable[str]) -> str:
+    """As in "1, 2 or 3"."""
+    *most, last = words
+    return f"{', '.join(most)} or {last}" if most else last
 
 
 def _unbound_text(owner: str, signature: inspect.Signature, given: Any, error: TypeError) -> str:
