@@ -38,9 +38,10 @@ view = ComparisonView.recorded()
 view.choice.value = 1
 view"""
 # What plotly drew: the number of bars, and their colours but for hatches, whose names are new each time.
+COUNT = "least => document.querySelectorAll('.js-plotly-plot .barlayer path').length > least"
 BARS = """() => {
   const bars = [...document.querySelectorAll('.js-plotly-plot .barlayer path')];
-  const fills = new Set(bars.map((bar) => getComputedStyle(bar).fill));
+  const fills = new Set(bars.map((bar) => bar.style.fill));
   return [bars.length, [...fills].filter((fill) => fill.startsWith('rgb')).sort()];
 }"""
 # The same, once they have been the same for half a second.
@@ -222,7 +223,7 @@ def test_a_run_chosen_before_the_figure_is_shown_looks_as_one_chosen_after(lab, 
     title.wait_for()
     words = ComparisonView.recorded().choice.options[1][0].split(", ")[1]
     assert words in title.text_content().lower()
-    page.wait_for_function(f"least => ({BARS})()[0] > least", arg=LEAST_BARS, polling=POLL_MS)
+    page.wait_for_function(COUNT, arg=LEAST_BARS, polling=POLL_MS)
     first = page.evaluate(AT_REST)
     assert set(first[1]) >= FIRST_STAGES
     for key in ("ArrowDown", "ArrowUp"):
@@ -244,7 +245,7 @@ def test_a_figure_that_loaded_too_late_for_anywidget_follows_its_choice(lab, fir
     page.add_init_script("AbortSignal.timeout = () => ({ addEventListener: (_, late) => late() })")
     first_visit.open(lab, lab.write("late_figure.ipynb", CHOSEN_FIRST))
     assert first_visit.run_all() == []
-    page.wait_for_function(f"least => ({BARS})()[0] > least", arg=LEAST_BARS, polling=POLL_MS)
+    page.wait_for_function(COUNT, arg=LEAST_BARS, polling=POLL_MS)
     page.evaluate(AT_REST)
     was = page.locator(".js-plotly-plot .gtitle").text_content()
     page.get_by_label("Run", exact=True).press("ArrowDown")
