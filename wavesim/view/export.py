@@ -45,6 +45,8 @@ COLLECT = """<script>(async () => {
   for (const el of pictures) {
     const svg = parser.parseFromString(await el.wavesim.svg(WIDTH), "image/svg+xml").documentElement;
     svg.setAttribute("y", top + GAP);
+    // Plotly clips a legend to its width in this machine's font; a reader's may be wider.
+    for (const el of svg.querySelectorAll('[clip-path*="#legend"]')) el.removeAttribute("clip-path");
     top += Number.parseFloat(svg.getAttribute("height")) + GAP;
     width = Math.max(width, Number.parseFloat(svg.getAttribute("width")));
     parts.push(new XMLSerializer().serializeToString(svg));
@@ -84,7 +86,8 @@ def figure_html(figure: go.Figure) -> Markup:
     assert name is not None, "plotly has changed its page"
     svg = (
         "(width) => Plotly.toImage(el, {format: 'svg', width: el.layout.width ?? width, "
-        "height: el.layout.height}).then((uri) => decodeURIComponent(uri.slice(uri.indexOf(',') + 1)))"
+        "height: el.layout.height ?? null})"
+        ".then((uri) => decodeURIComponent(uri.slice(uri.indexOf(',') + 1)))"
     )
     hook = f"const el = document.getElementById('{name[1]}'); el.wavesim = {{ svg: {svg} }};"
     # Once per page: several figures share it.

@@ -5,6 +5,7 @@ import struct
 import xml.etree.ElementTree as ET
 
 import pytest
+from plotly.graph_objects import Figure, Scatter
 
 from wavesim import (
     DescriptionError,
@@ -121,3 +122,10 @@ def test_a_plotly_figure_becomes_a_vector_picture_with_its_words(tmp_path, trace
     found = texts(save_figure(timeline(traces), tmp_path / "plans.svg"))
     assert any("half-empty waves filled" in text for text in found)
     assert any("SM 3" in text for text in found)
+
+
+def test_a_legend_is_whole_where_the_readers_font_is_wider_than_the_writers(tmp_path, chromium):
+    figure = Figure([Scatter(y=[1, 2], name="first"), Scatter(y=[2, 1], name="second")])
+    drawn = save_figure(figure, tmp_path / "legend.svg").read_text(encoding="utf-8")
+    assert 'class="legendtext"' in drawn
+    assert not re.search(r'clip-path="[^"]*#legend', drawn)
