@@ -5,6 +5,7 @@ those behind them find weights that fit the L2 there, and take their k-blocks' c
 """
 
 from dataclasses import dataclass, replace
+from functools import cache
 from heapq import heapreplace
 from math import ceil
 
@@ -116,14 +117,29 @@ def _convolution_times(
             "are known of blocks that fill one. Give its time (kernel_us)"
         )
     tensor = costs.tensor_cycles(conv) * conv.grid.size
-    first = _convolution_block(conv, costs, device.sm_count)
-    if not is_persistent:
-        return StageTimes(first, tensor)
-    count = min(conv.grid.size, device.sm_count)
-    before_ns = first.before_ns + costs.own.persistent_ns + costs.later_ns(conv)
-    issued = [replace(first, before_ns=before_ns)] * count
-    issued += [_following_block(conv, costs, device.sm_count)] * (conv.grid.size - count)
-    return StageTimes(_in_grid_order(issued, conv.split_k), tensor)
+    sms, count = device.sm_count, conv.grid.size
+    first = following = _convolution_block(conv, costs, sms)
+    if is_persistent:
+        before_ns = first.before_ns + costs.own.persistent_ns + costs.later_ns(conv, sms)
+        first, following = replace(first, before_ns=before_ns), _following_block(conv, costs, sms)
+
+    @cache
+    def crowded(block: BlockTimes, fill: float) -> BlockTimes:
+        return replace(block, loop_cycles=block.loop_cycles * costs.crowd_ratio(conv, fill))
+
+    last = count % sms
+    issued = [
+        crowded(first if i < sms else following, 1.0 if i < count - last else last / sms)
+        for i in range(count)
+    ]
+    if conv.split_k > 1:
+        each_ns = costs.own.spread_ns / conv.grid.tiles
+        issued = [
+            replace(one, before_ns=one.before_ns + each_ns * (i // conv.split_k))
+            for i, one in enumerate(issued)
+        ]
+    blocks = issued if len(set(issued)) > 1 else []
+    return StageTimes(_in_grid_order(blocks, conv.split_k) or issued[0], tensor)
 
 
 def _convolution_block(conv: Conv2D, costs: ConvolutionCosts, sms: int) -> BlockTimes:
@@ -141,7 +157,7 @@ def _following_block(conv: Conv2D, costs: ConvolutionCosts, sms: int) -> BlockTi
     """Of a block that goes on: pixels were loaded ahead, and the tile before is stored meanwhile."""
     loop, stores = costs.loop_cycles(conv), costs.store_cycles(conv)
     hidden = costs.own.overlap_share * min(stores, loop)
-    before_ns = costs.own.next_ns + costs.later_ns(conv)
+    before_ns = costs.own.next_ns + costs.later_ns(conv, sms)
     return BlockTimes(
         loop, sum(costs.traffic_ns(conv, sms)), costs.tiles.tile_cycles + stores - hidden, before_ns
     )

@@ -19,7 +19,8 @@ from wavesim.costs.tile_costs import WIDE_AREA, TileCosts, tile_costs_of
 from wavesim.model.convolution import Conv2D
 
 SECTION = "convolutions"
-NARROW_ROWS, NARROW_COLUMNS, WIDE_COLUMNS = 128, 64, 256
+SMALL_ROWS, NARROW_ROWS, NARROW_COLUMNS, WIDE_COLUMNS = 64, 128, 64, 256
+CROWDED_SPLITS, CROWDED_FILL, FEW_K_BLOCKS = 4, 0.75, 4
 CONTROL_BYTES, EPILOGUE_BUFFER_BYTES = 1024, 2 * 64 * 128  # of a block, and of each of its MMA warpgroups
 
 
@@ -43,6 +44,14 @@ class OwnCosts:
     as those of blocks that wait. A block that goes on with another tile takes `next_ns` for it, not the
     `block_ns` of a new one, and `overlap_share` of its stores is hidden behind its loop over K. Under
     semaphores a tile's post and its look at them take `staying_post_ns` more each than in blocks of one tile.
+
+    Of 1x1 and of crowded splits, whose loads wait for the L2 anyway, `light_slot_ns` and
+    `light_k_block_wait_ns` stand for the two above. Splits are crowded where K is in `CROWDED_SPLITS` or more
+    and blocks are on more than `CROWDED_FILL` of the SMs; on more than half of them each loop takes as much
+    longer as they are more, times `crowd_share`. A tile's splits end up to `spread_ns` later than the first
+    tile's. Tiles of 64 columns take `narrow_alone_ratio` of the loop's time alone, `narrow_full_ratio` beside
+    a block on each SM; `small_cycles`: what one of 64x64 takes besides. Under semaphores a 1x1 of up to
+    `FEW_K_BLOCKS` posts and looks `few_k_blocks_ns` later each.
     """
 
     slot_ns: int
@@ -68,6 +77,14 @@ class OwnCosts:
     staying_post_ns: int
     overlap_share: float
     limit_ghz: float
+    light_slot_ns: int
+    light_k_block_wait_ns: int
+    crowd_share: float
+    spread_ns: int
+    narrow_alone_ratio: float
+    narrow_full_ratio: float
+    small_cycles: float
+    few_k_blocks_ns: int
 
 
 @dataclass(frozen=True)
@@ -104,7 +121,10 @@ class ConvolutionCosts:
         """Of storing its outputs."""
         area = conv.tile_m * conv.tile_n / WIDE_AREA
         narrow = self.own.narrow_cycles * conv.tile_m / NARROW_ROWS if conv.tile_n <= NARROW_COLUMNS else 0.0
-        return self.tiles.area_cycles * area + narrow
+        small = (
+            self.own.small_cycles if _is_small(conv) and conv.kernel_size > 1 and conv.split_k == 1 else 0.0
+        )
+        return self.tiles.area_cycles * area + narrow + small
 
     def load_cycles(self, conv: Conv2D) -> float:
         """Of a k-block: by its bytes and pixels, or by its pixels where each has few channels."""
@@ -128,12 +148,26 @@ class ConvolutionCosts:
         share = min(conv.grid.size, sm_count) / conv.grid.size / self.tiles.memory_bytes_per_s * 1e9
         return read * share, (matrices["c"] + matrices.get("residual", 0)) * share
 
-    def later_ns(self, conv: Conv2D) -> int:
-        """By how much all k-blocks of a block that waits, or stays for another tile, take longer."""
-        is_wide = max(conv.tile_m, conv.tile_n) >= WIDE_COLUMNS
-        return (self.own.wide_k_block_wait_ns if is_wide else self.own.k_block_wait_ns) * self.k_blocks(conv)
+    def crowd_ratio(self, conv: Conv2D, fill: float) -> float:
+        """By what the loop's time is multiplied with blocks on a share of the SMs, `fill`."""
+        if conv.split_k > 1:
+            beyond = max(0.0, fill - 0.5) if conv.split_k >= CROWDED_SPLITS else 0.0
+            return 1.0 + self.own.crowd_share * beyond
+        if conv.kernel_size == 1 or conv.tile_n > NARROW_COLUMNS or _is_small(conv):
+            return 1.0
+        alone = self.own.narrow_alone_ratio
+        return alone + (self.own.narrow_full_ratio - alone) * fill
 
-    def overheads(self, conv: Conv2D, *, is_persistent: bool = False) -> dict[str, int]:
+    def later_ns(self, conv: Conv2D, sm_count: int) -> int:
+        """By how much all k-blocks of a block that waits, or stays for another tile, take longer."""
+        each = self.own.k_block_wait_ns
+        if self._is_light(conv, sm_count):
+            each = self.own.light_k_block_wait_ns
+        elif max(conv.tile_m, conv.tile_n) >= WIDE_COLUMNS:
+            each = self.own.wide_k_block_wait_ns
+        return each * self.k_blocks(conv)
+
+    def overheads(self, conv: Conv2D, sm_count: int, *, is_persistent: bool = False) -> dict[str, int]:
         """Fields of `CostModel` that are a convolution's own.
 
         Persistent kernels fetch a tile while they compute the one before, so that what a tile takes longer
@@ -141,20 +175,25 @@ class ConvolutionCosts:
         whether they wait or not.
         """
         own, area = self.own, conv.tile_m * conv.tile_n / SPLIT_AREA
+        slot_ns = own.light_slot_ns if self._is_light(conv, sm_count) else own.slot_ns
+        few_ns = own.few_k_blocks_ns if conv.kernel_size == 1 and conv.k_block_count <= FEW_K_BLOCKS else 0
         sums = {"partial_ns": own.partial_ns, "fixup_ns": round(own.fixup_ns * area)}
         found = {
             "dependent_ns": own.dependent_ns,
-            "poll_ns": own.poll_ns,
+            "poll_ns": own.poll_ns + few_ns,
             "column_visibility_ns": own.column_visibility_ns,
-            "post_ns": own.post_ns,
+            "post_ns": own.post_ns + few_ns,
             "post_visibility_ns": own.post_visibility_ns,
-            "grid_wait_ns": own.slot_ns * min(self.pipeline_depth(conv), self.k_blocks(conv)),
-            "k_block_wait_ns": self.later_ns(conv) // self.k_blocks(conv),
+            "grid_wait_ns": slot_ns * min(self.pipeline_depth(conv), self.k_blocks(conv)),
+            "k_block_wait_ns": self.later_ns(conv, sm_count) // self.k_blocks(conv),
             **(sums if conv.split_k > 1 else {}),
         }
         if not is_persistent:
             return found
-        staying = {name: found[name] + own.staying_post_ns for name in ("post_ns", "poll_ns")}
+        staying = {
+            name: ns + own.staying_post_ns
+            for name, ns in (("post_ns", own.post_ns), ("poll_ns", own.poll_ns))
+        }
         return found | staying | {"k_block_wait_ns": 0, "tile_fetch_ns": 0}
 
     def pipeline_depth(self, conv: Conv2D) -> int:
@@ -163,9 +202,18 @@ class ConvolutionCosts:
         room = conv.block.dynamic_shared_bytes - CONTROL_BYTES - warpgroups * EPILOGUE_BUFFER_BYTES
         return max(1, room // self._loaded(conv))
 
+    def _is_light(self, conv: Conv2D, sm_count: int) -> bool:
+        """Whether its loads wait for the L2 so long that a few instructions more before each cost little."""
+        is_crowded = conv.split_k >= CROWDED_SPLITS and conv.grid.size > CROWDED_FILL * sm_count
+        return conv.kernel_size == 1 or is_crowded
+
     def _loaded(self, conv: Conv2D) -> int:
         """Bytes of a k-block of both operands."""
         return (conv.tile_m + conv.tile_n) * conv.tile_k * ELEMENT_BYTES
+
+
+def _is_small(conv: Conv2D) -> bool:
+    return conv.tile_m <= SMALL_ROWS and conv.tile_n <= NARROW_COLUMNS
 
 
 def convolution_costs_of(device_name: str) -> ConvolutionCosts | None:

@@ -138,7 +138,7 @@ def _own_overheads(
     if tiles is not None and isinstance(stage.work, Attention):
         own["post_visibility_ns"] = tiles.visibility_ns(stage.work.tile_m * stage.work.head_dim, shared)
     if isinstance(stage.work, Conv2D) and (convolution := convolution_costs_of(device.name)) is not None:
-        own |= convolution.overheads(stage.work, is_persistent=is_persistent)
+        own |= convolution.overheads(stage.work, device.sm_count, is_persistent=is_persistent)
     return own
 
 

@@ -27,15 +27,16 @@ from wavesim.workloads.conv_networks import (
 from wavesim.workloads.layer_backends import with_backends, with_chained_products
 
 FIRST = Path(__file__).with_suffix(".toml")
-SECOND, THIRD = (Path(__file__).with_name(f"conv_blind_cases_{number}.toml") for number in (2, 3))
+SECOND, THIRD, FOURTH = (Path(__file__).with_name(f"conv_blind_cases_{number}.toml") for number in (2, 3, 4))
 COUNTS = {"pair": 2, "chain": 4}
 SQUEEZE, TIMES = "squeeze", 4  # 1 x 1, to as many times the channels and back, as between bottlenecks
 ALONE = ("pair", SQUEEZE)  # of two: blocks need not leave for a third
 # Of a kind, and how many times its channels it makes.
 BLOCKS = {"basic": (basic_block, 1), "bottleneck": (bottleneck, 4)}
 DOWN = "-down"
-# What the third run measures besides, where no block of a network's is between.
+# What the later runs measure besides, where no block of a network's is between; the fourth in several waves.
 PERSISTENT_PLANS = ("persistent-stream", "persistent+pdl+boundary", "persistent+pdl+row")
+ONE_WAVE = 132  # tiles, on an H200
 
 
 @dataclass(frozen=True)
@@ -121,10 +122,20 @@ def second_convolution_cases() -> list[BlindConvCase]:
 
 def third_convolution_cases() -> list[BlindConvCase]:
     """Of the third run, with persistent kernels."""
-    return [
-        replace(case, plans=(*PLANS, *PERSISTENT_PLANS)) if case.kind in (*COUNTS, SQUEEZE) else case
-        for case in convolution_cases(THIRD)
-    ]
+    return [_also_persistent(case) for case in convolution_cases(THIRD)]
+
+
+def fourth_convolution_cases() -> list[BlindConvCase]:
+    """Of the fourth run, with persistent kernels where some kernel has several waves of tiles."""
+    return [_also_persistent(case) if _has_waves(case) else case for case in convolution_cases(FOURTH)]
+
+
+def _also_persistent(case: BlindConvCase) -> BlindConvCase:
+    return replace(case, plans=(*PLANS, *PERSISTENT_PLANS)) if case.kind in (*COUNTS, SQUEEZE) else case
+
+
+def _has_waves(case: BlindConvCase) -> bool:
+    return any(stage.grid.size > ONE_WAVE for stage in case.pipeline().stages)
 
 
 @cache

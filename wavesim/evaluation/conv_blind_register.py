@@ -1,8 +1,9 @@
-"""Writes down what is predicted of the third blind run of convolutions, and picked, before it is measured.
+"""Writes down what is predicted of a blind run of convolutions, and picked, before it is measured.
 
-`python -m wavesim.evaluation.conv_blind_register COMMIT` writes costs.json, every plan of every case from the
-device's constants alone, and picks.json, the plan that a user would get (`Forecast.is_worth_it`), with the
-SHA-256 of each beside it. Both are written once; what was measured is never among what they are made from.
+`python -m wavesim.evaluation.conv_blind_register fourth COMMIT` writes costs.json, every plan of every case
+from the device's constants alone, and picks.json, the plan that a user would get (`Forecast.is_worth_it`),
+with the SHA-256 of each beside it. Both are written once; what was measured is never among what they are made
+from.
 """
 
 import argparse
@@ -15,8 +16,8 @@ from pathlib import Path
 from wavesim.costs.device_costs import default_device
 from wavesim.errors import RecordingError
 from wavesim.evaluation.blind_runs import model_sources
-from wavesim.evaluation.conv_blind_cases import BlindConvCase, third_convolution_cases
-from wavesim.evaluation.conv_blind_scores import THIRD
+from wavesim.evaluation.conv_blind_cases import BlindConvCase
+from wavesim.evaluation.conv_blind_scores import RUNS
 from wavesim.evaluation.layer_blind_cases import BASELINE, SHORT_FIRST
 from wavesim.evaluation.layer_blind_predictions import predicted_from_costs
 from wavesim.evaluation.layer_blind_runs import write_registered
@@ -64,13 +65,15 @@ def write_picks(folder: Path, picks: Mapping[str, str]) -> str:
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m wavesim.evaluation.conv_blind_register")
+    parser.add_argument("run", choices=tuple(RUNS))
     parser.add_argument("commit", help="of the model")
     asked = parser.parse_args()
-    cases, device = third_convolution_cases(), default_device()
+    (folder, cases_of), device = RUNS[asked.run], default_device()
+    cases = cases_of()
     made_by = {"commit": asked.commit, "model_sources": model_sources(), "device": device}
-    THIRD.mkdir(parents=True, exist_ok=True)
-    stamp = write_registered(THIRD, "costs", predicted_from_costs(cases, device), made_by)
-    picked = write_picks(THIRD, {case.name: pick_of(case, devices.load(device)) for case in cases})
+    folder.mkdir(parents=True, exist_ok=True)
+    stamp = write_registered(folder, "costs", predicted_from_costs(cases, device), made_by)
+    picked = write_picks(folder, {case.name: pick_of(case, devices.load(device)) for case in cases})
     print(f"costs.json {stamp}\npicks.json {picked}")  # noqa: T201  # the command's output
     return 0
 

@@ -1,10 +1,11 @@
 """The scores of the blind runs of convolutions: errors of gains, signs, row against tile semaphores.
 
-`python -m wavesim.evaluation.conv_blind_scores` prints those of the first run as Markdown, with `second` or
-`third` of another. A gain is over stream sync, the median of rounds paired in time. "costs": from the
-device's constants as they were when the run began; "trace": from the run's own recordings of stream sync,
-before other plans ran; "fitted": from constants that `conv_bench` gave meanwhile, written while the first run
-was under way and before anything of it was seen. `--today`: today's constants, which have seen it.
+`python -m wavesim.evaluation.conv_blind_scores` prints those of the first run as Markdown, with `second`,
+`third` or `fourth` of another. A gain is over stream sync, the median of rounds paired in time. "costs":
+from the device's constants as they were when the run began; "trace": from the run's own recordings of stream
+sync, before other plans ran; "fitted": from constants that `conv_bench` gave meanwhile, written while the
+first run was under way and before anything of it was seen. `--today`: today's constants, which have seen it;
+of the first three lists their repeat in 160 rounds.
 """
 
 import hashlib
@@ -21,12 +22,13 @@ from wavesim.errors import RecordingError
 from wavesim.evaluation.conv_blind_cases import (
     BlindConvCase,
     convolution_cases,
+    fourth_convolution_cases,
     second_convolution_cases,
     third_convolution_cases,
 )
 from wavesim.evaluation.layer_blind_cases import BASELINE, SHORT_FIRST
 from wavesim.evaluation.layer_blind_predictions import predicted_from_costs
-from wavesim.evaluation.layer_blind_runs import ROUNDS_FILE, LayerBasis, LayerBlindRun, LayerPrediction
+from wavesim.evaluation.layer_blind_runs import LayerBasis, LayerBlindRun, LayerPrediction
 from wavesim.evaluation.layer_blind_scores import TOLD_POINTS, paired_points
 from wavesim.guard.options import OneLineParser
 from wavesim.guard.program import run_program
@@ -34,13 +36,18 @@ from wavesim.plan.parsing import parse_plan
 
 RECORDINGS = Path(__file__).parents[1] / "recordings" / "convolutions"
 FOLDER, SECOND = RECORDINGS / "h200-2026-11-23", RECORDINGS / "h200-second"
-THIRD = RECORDINGS / "h200-third"
+THIRD, FOURTH = RECORDINGS / "h200-third", RECORDINGS / "h200-fourth"
 RUNS: Mapping[str, tuple[Path, Callable[[], Sequence[BlindConvCase]]]] = {
     "first": (FOLDER, convolution_cases),
     "second": (SECOND, second_convolution_cases),
     "third": (THIRD, third_convolution_cases),
+    "fourth": (FOURTH, fourth_convolution_cases),
 }
 AGAIN = RECORDINGS / "h200-again"  # the first list on kernels that wait for less: to fit costs to, not blind
+# The three first lists on later kernels, in eight times as many rounds: what today's costs are fitted to.
+MANY_ROUNDS = {
+    name: (RECORDINGS / "h200-160-rounds" / name, RUNS[name][1]) for name in ("first", "second", "third")
+}
 LATER_BASES: dict[LayerBasis, str] = {
     "costs": "the device alone",
     "trace": "a stream-sync run of its own",
@@ -174,7 +181,7 @@ def _percent(flags: list[bool]) -> float:
 
 def table(run: LayerBlindRun) -> Iterator[str]:
     """Markdown, a row per basis. A run that was registered and not measured yet has a line that says so."""
-    if not (run.folder / ROUNDS_FILE).is_file():
+    if not run.is_measured:
         yield UNMEASURED
         return
     yield HEAD
@@ -188,7 +195,7 @@ def table(run: LayerBlindRun) -> Iterator[str]:
 
 def today_table(name: str) -> Iterator[str]:
     """Markdown: what today's constants say of a run that was measured, and of row and tile apart."""
-    folder, cases = RUNS[name]
+    folder, cases = MANY_ROUNDS.get(name, RUNS[name])
     run = LayerBlindRun(folder)
     found = scores(run, today_of(cases(), str(run.facts["device"])))
     yield HEAD

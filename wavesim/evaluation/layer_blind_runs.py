@@ -7,6 +7,7 @@ changed after its hash was written is refused.
 
 import hashlib
 import json
+import lzma
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -97,12 +98,26 @@ class LayerBlindRun:
     def rounds(self) -> dict[str, dict[tuple[str, str], list[int]]]:
         """Nanoseconds of each round by order and plan, by case."""
         found: dict[str, dict[tuple[str, str], list[int]]] = {}
-        for line in (self.folder / ROUNDS_FILE).read_text(encoding="utf-8").splitlines():
+        for line in self._rounds_text().splitlines():
             entry = json.loads(line)
             found[entry["case"]] = {
                 (one["order"], one["plan"]): [int(ns) for ns in one["ns"]] for one in entry["rounds"]
             }
         return found
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether there are rounds."""
+        return (self.folder / ROUNDS_FILE).is_file() or self._packed.is_file()
+
+    @property
+    def _packed(self) -> Path:
+        return self.folder / f"{ROUNDS_FILE}.xz"
+
+    def _rounds_text(self) -> str:
+        if not self._packed.is_file():
+            return (self.folder / ROUNDS_FILE).read_text(encoding="utf-8")
+        return lzma.decompress(self._packed.read_bytes()).decode("utf-8")
 
     def stream(self, case: BlindCase, order: str) -> Trace:
         """The recording of stream sync."""

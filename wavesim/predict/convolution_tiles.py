@@ -23,7 +23,7 @@ def convolution_ns(costs: ConvolutionCosts, conv: Conv2D, device: Device) -> flo
     products = costs.products
     ghz = products.clock_ghz if conv.grid.size >= device.sm_count else products.light_clock_ghz
     block_ns = max(costs.cycles(conv) / ghz, sum(costs.traffic_ns(conv, device.sm_count)))
-    sums = costs.overheads(conv)
+    sums = costs.overheads(conv, device.sm_count)
     split_ns = sums["partial_ns"] + sums["fixup_ns"] * (conv.split_k - 1) if conv.split_k > 1 else 0
     return ceil(conv.grid.size / device.sm_count) * block_ns + split_ns
 

@@ -24,6 +24,7 @@ from wavesim.errors import DescriptionError, WavesimError
 from wavesim.evaluation.blind_runs import model_sources
 from wavesim.evaluation.conv_blind_cases import (
     convolution_cases,
+    fourth_convolution_cases,
     second_convolution_cases,
     third_convolution_cases,
 )
@@ -61,7 +62,8 @@ from wavesim_gpu.runtime.references import reference
 from wavesim_gpu.runtime.timing import Contender, Rounds, interleaved, run_in_turn
 
 WAIT_LIMIT_S = 2.0
-ROUNDS, STREAM_ROUNDS = 20, 10
+# Runs of 20 us end up to 2 us apart: by the medians of 20 rounds two gains of one program are a point apart.
+ROUNDS, STREAM_ROUNDS = 160, 10
 WARM_UP_S = 0.06
 SETTLE_S = 0.25  # after checks, which draw much power at times: the clock rose for 0.1 s in the first run
 LISTS: dict[str, Callable[[], Sequence[BlindCase]]] = {
@@ -72,6 +74,7 @@ LISTS: dict[str, Callable[[], Sequence[BlindCase]]] = {
     "convolutions": convolution_cases,
     "convolutions-second": second_convolution_cases,
     "convolutions-third": third_convolution_cases,
+    "convolutions-fourth": fourth_convolution_cases,
 }
 RECORDED, LEAD_NS = 3, 20_000_000  # recorded runs, of which the median is kept, each after that much of load
 
