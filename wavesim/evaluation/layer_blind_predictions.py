@@ -107,12 +107,15 @@ def stream_costs(
     )
 
 
-def _in_proportion(recorded: CostModel, own: CostModel, other: CostModel) -> dict[str, list[int]]:
+def _in_proportion(recorded: CostModel, own: CostModel, other: CostModel) -> dict[str, int | list[int]]:
     """The tile times of `other`, by as much longer as those recorded are than those of `own`."""
-    found = {}
+    found: dict[str, int | list[int]] = {}
     for stage, times in other.tile_ns.items():
         ratio = np.mean(np.atleast_1d(recorded.tile_ns[stage])) / np.mean(np.atleast_1d(own.tile_ns[stage]))
-        found[stage] = [round(ns) for ns in np.atleast_1d(times) * ratio]
+        if isinstance(times, int):
+            found[stage] = round(times * ratio)
+        else:
+            found[stage] = [round(ns * ratio) for ns in times]
     return found
 
 
