@@ -19,11 +19,13 @@ from wavesim.advise.report import write_report
 from wavesim.evaluation.gpu_results import load_results
 from wavesim.evaluation.results_page import write_results_page
 from wavesim.guard.escaping import Markup, element
+from wavesim.view.display import STYLE
 from wavesim.view.export import save_html
 from wavesim.view.findings_page import write_findings
 from wavesim.view.page import Section, Table, write_page
 from wavesim.view.perfetto import write_perfetto
 from wavesim.view.timeline_figure import timeline
+from wavesim.widgets.drawn import DrawnWidget, style
 
 pytestmark = [
     pytest.mark.browser,
@@ -76,6 +78,7 @@ EXPORT = """async (most) => {
   }
   return [pictures.length, broken];
 }"""
+SHEETS = [element("style", Markup(css)) for css in (DrawnWidget._css, style("what_if.css"), STYLE)]
 DRAWN_WIDGETS = ("wave player", "what-if", "what-if refused", "tuner")
 WORDS = ("values by themselves", "predictions", "problems")
 # A page each: one of all of them would keep one worker busy when the others have long ended.
@@ -119,11 +122,17 @@ def watched(browser):
 
 @pytest.fixture
 def page_of(monkeypatch, tmp_path):
-    """Writes a page with a section per part, and plotly.js once."""
+    """Writes a page with a section per part, and what is the same in all of them once: plotly.js and styles.
+
+    Each style more in a page, the same or not, makes a browser look at every element again.
+    """
     script = element("script", Markup(get_plotlyjs()))
     monkeypatch.setattr("wavesim.view.export.get_plotlyjs", str)
 
     def write(parts):
+        for sheet in SHEETS:
+            first = next((place for place, part in enumerate(parts) if sheet in part), 0)
+            parts[first + 1 :] = [Markup(part.replace(sheet, "")) for part in parts[first + 1 :]]
         sections = [element("section", part, element("i", "end", class_="end")) for part in parts]
         return save_html(Markup("").join([script, *sections]), tmp_path / "page.html")
 
@@ -141,7 +150,7 @@ def test_no_name_in_any_output_runs_loads_or_blanks_a_page(outputs, watched, pag
     assert watched.page.evaluate(BLANK) == []
     watched.page.evaluate(HOVER)
     watched.assert_harmless()
-    count, broken = watched.page.evaluate(EXPORT, 60)
+    count, broken = watched.page.evaluate(EXPORT, 20)
     assert broken == []
     assert count or outputs == WORDS
     watched.assert_harmless()

@@ -82,13 +82,13 @@ class ComparisonView(ipywidgets.VBox):
         self._box.remove_class("wavesim-stale")
 
     def _show(self, update: FigureUpdate) -> None:
-        """Edits the figure on screen, or replaces the one that no browser has drawn yet."""
-        if self.figure.is_drawn:
+        """Edits the figure on screen, or replaces it by one with as many series as there are now."""
+        if len(update.data) == len(self.figure.data):
             self.figure.redraw(update)
             return
-        undrawn, self.figure = self.figure, LiveFigure(update)
+        former, self.figure = self.figure, LiveFigure(update)
         self._box.children = [self.figure]
-        undrawn.close()
+        former.close()
 
     def html(self) -> Markup:
         """The chosen run's figure for a page that has no kernel; 5 MB, as plotly.js is in it."""

@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 import traitlets
-from plotly.basedatatypes import Undefined
 from plotly.serializers import custom_serializers
 
 from wavesim.guard.escaping import BREAK, element
+from wavesim.view.late_import import import_late
 from wavesim.view.timeline_figure import FigureUpdate
 
+import_late("nbformat")  # which `go.FigureWidget` would import
 Props = Mapping[str, Any]
 LONG_LIST = 64
 EXPORT = " as default};"  # the end of plotly's script but for its licences; before it, what makes a widget
@@ -38,13 +39,11 @@ export default () => {{
 class LiveFigure(go.FigureWidget):
     """A figure with a fixed number of series that `redraw` brings up to date in one message.
 
-    After each redraw a browser reports every default that plotly.js filled in. Nothing here reads them,
-    and merging them costs more than a redraw, so they are dropped, and not echoed to other views. The first
-    report says that the figure is drawn: a browser loses edits that reach it earlier, so until then
-    `is_drawn` is False and a change needs a new figure.
+    After each drawing a browser reports every default that plotly.js filled in. Nothing here reads them,
+    and merging them costs more than a redraw, so they are dropped, and not echoed to other views. With them
+    it says which edit it has drawn. A browser that was still loading plotly, or drawing for the first time,
+    has missed the edits after that one, and gets them again.
     """
-
-    is_drawn = False
 
     _js2py_traceDeltas = traitlets.Dict(allow_none=True).tag(  # noqa: N815  # plotly's name
         sync=True, echo_update=False, **custom_serializers
@@ -62,6 +61,7 @@ class LiveFigure(go.FigureWidget):
         update = _with_one_title(update)
         super().__init__(data=[_packed_all(props) for props in update.data], layout=update.layout)
         self._shown = update
+        self._sent = {0: update}  # what a browser may have drawn last, by the number of the edit
 
     def redraw(self, update: FigureUpdate) -> None:
         """Shows the update: one message with what differs from what is shown, none if nothing does.
@@ -73,22 +73,27 @@ class LiveFigure(go.FigureWidget):
         Raises `ValueError` if the number of series differs: a new figure costs a browser over a second.
         """
         update = _with_one_title(update)
-        series = {
-            index: edits
-            for index, (before, after) in enumerate(zip(self._shown.data, update.data, strict=True))
-            if (edits := {path: _packed(value) for path, value in _changes(before, after)})
-        }
-        layout = dict(_changes(self._shown.layout, update.layout))
-        self._shown = update
+        before, self._shown = self._shown, update
+        series, layout = _edits(before, update)
         for index, edits in series.items():
             for path, value in edits.items():
                 self._set_in(self._data[index], path, value)
         for path, value in layout.items():
             self._set_in(self._layout, path, value)
+        if series or layout:
+            self._refresh_state()
+            self.send_state(["_widget_data", "_widget_layout"])  # what a browser draws that has not drawn yet
+            self._send_edits(before)
+
+    def _send_edits(self, before: FigureUpdate) -> None:
+        """What makes what is shown of an earlier update, for a browser that has drawn that."""
+        series, layout = _edits(before, self._shown)
         paths = sorted({path for edits in series.values() for path in edits})
-        columns = {path: [edits.get(path, Undefined) for edits in series.values()] for path in paths}
+        # Whole columns: plotly's own mark for "as it was" stays in the browser's state as a word.
+        columns = {path: [_at(self._data[index], path) for index in series] for path in paths}
         if series or layout:
             self._send_update_msg(columns, layout, list(series))
+            self._sent[self._last_trace_edit_id] = self._shown
 
     def _send_update_msg(
         self, restyle_data: Any, relayout_data: Any, trace_indexes: Any = None, source_view_id: Any = None
@@ -107,14 +112,25 @@ class LiveFigure(go.FigureWidget):
             }
         self._py2js_update = None  # type: ignore[assignment]  # allow_none does not reach the stub
 
-    def _handler_js2py_traceDeltas(self, _: Any) -> None:  # noqa: N802  # plotly's name
-        self.is_drawn = True
-        self._trace_edit_in_process = False
-        self._js2py_traceDeltas = None  # type: ignore[assignment]  # allow_none does not reach the stub
+    @traitlets.observe("_js2py_traceDeltas")
+    def _handler_js2py_traceDeltas(self, change: Mapping[str, Any]) -> None:  # noqa: N802  # plotly's name
+        if report := change["new"]:
+            self._hear_drawn(report["trace_edit_id"])
+            self._trace_edit_in_process = False
+            self._js2py_traceDeltas = None  # type: ignore[assignment]  # allow_none does not reach the stub
 
-    def _handler_js2py_layoutDelta(self, _: Any) -> None:  # noqa: N802  # plotly's name
-        self._layout_edit_in_process = False
-        self._js2py_layoutDelta = None  # type: ignore[assignment]  # allow_none does not reach the stub
+    @traitlets.observe("_js2py_layoutDelta")
+    def _handler_js2py_layoutDelta(self, change: Mapping[str, Any]) -> None:  # noqa: N802  # plotly's name
+        if change["new"]:
+            self._layout_edit_in_process = False
+            self._js2py_layoutDelta = None  # type: ignore[assignment]  # allow_none does not reach the stub
+
+    def _hear_drawn(self, edit: int) -> None:
+        """A browser has drawn that edit; if for the first time, it has lost those made after it."""
+        if edit == self._last_trace_edit_id:
+            self._sent = {edit: self._shown}
+        elif edit in self._sent:
+            self._send_edits(self._sent[edit])
 
     def get_state(self, key: Any = None, drop_defaults: bool = False) -> Any:
         """The widget's state for a browser that (re)connects.
@@ -123,9 +139,22 @@ class LiveFigure(go.FigureWidget):
         itself is displayed, so that inside a box a reloaded page would show the first data again.
         """
         if key is None and hasattr(self, "_data"):
-            self._trait_values["_widget_data"] = deepcopy(self._data)
-            self._trait_values["_widget_layout"] = deepcopy(self._layout_obj._props)  # noqa: SLF001  # plotly has no public way
+            self._refresh_state()
         return super().get_state(key=key, drop_defaults=drop_defaults)
+
+    def _refresh_state(self) -> None:
+        self._trait_values["_widget_data"] = deepcopy(self._data)
+        self._trait_values["_widget_layout"] = deepcopy(self._layout_obj._props)  # noqa: SLF001  # plotly has no public way
+
+
+def _edits(before: FigureUpdate, after: FigureUpdate) -> tuple[dict[int, dict[str, Any]], dict[str, Any]]:
+    """By series, and of the layout: paths and new values of what differs. `ValueError` as `redraw` says."""
+    series = {
+        index: edits
+        for index, (old, new) in enumerate(zip(before.data, after.data, strict=True))
+        if (edits := {path: _packed(value) for path, value in _changes(old, new)})
+    }
+    return series, dict(_changes(before.layout, after.layout))
 
 
 @lru_cache(maxsize=1)
@@ -176,6 +205,13 @@ def _changes(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, Any
             yield from _changes(*pair, f"{path}[{index}]")
     elif not _is_same(before, after):
         yield path, after
+
+
+def _at(props: Any, path: str) -> Any:
+    """The value at a path without lists, None where there is none."""
+    for name in path.split("."):
+        props = (props or {}).get(name)
+    return props
 
 
 def _is_list_of_objects(value: Any) -> bool:
