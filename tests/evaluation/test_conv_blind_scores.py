@@ -10,6 +10,7 @@ from wavesim.evaluation.conv_bench_results import FILTERS_FIRST, bench_run
 from wavesim.evaluation.conv_bench_results import FOLDER as BENCH
 from wavesim.evaluation.conv_blind_cases import (
     convolution_cases,
+    fourth_convolution_cases,
     second_convolution_cases,
     third_convolution_cases,
 )
@@ -17,8 +18,9 @@ from wavesim.evaluation.conv_blind_scores import (
     AGAIN,
     BASES,
     FOLDER,
+    MANY_ROUNDS,
+    RUNS,
     SECOND,
-    THIRD,
     UNMEASURED,
     are_one_program,
     gains_of,
@@ -29,7 +31,7 @@ from wavesim.evaluation.conv_blind_scores import (
 )
 from wavesim.evaluation.layer_blind_cases import SHORT_FIRST
 from wavesim.evaluation.layer_blind_predictions import stream_costs
-from wavesim.evaluation.layer_blind_runs import ROUNDS_FILE, LayerBlindRun
+from wavesim.evaluation.layer_blind_runs import LayerBlindRun
 from wavesim.model.device import default_device
 
 RUN = LayerBlindRun(FOLDER)
@@ -47,15 +49,16 @@ def test_every_case_was_measured_under_every_plan_and_predicted():
     assert RUN.stream(cases[0], "row").cycles is not None
 
 
-@pytest.mark.parametrize("run", [RUN, LayerBlindRun(SECOND)])
+@pytest.mark.parametrize("run", [LayerBlindRun(folder) for folder, _ in RUNS.values()])
 def test_the_page_has_the_scores_that_the_command_prints(run):
     page = (ROOT / "docs" / "convolutions.md").read_text("utf-8")
     assert "\n".join(table(run)) in page
 
 
-def test_the_page_has_what_todays_constants_say_of_the_second_run():
+@pytest.mark.parametrize("name", MANY_ROUNDS)
+def test_the_page_has_what_todays_constants_say_of_what_they_were_fitted_to(name):
     page = (ROOT / "docs" / "convolutions.md").read_text("utf-8")
-    assert "\n".join(today_table("second")) in page
+    assert "\n".join(today_table(name)) in page
 
 
 def test_row_and_tile_are_one_program_where_what_is_awaited_has_one_column():
@@ -83,32 +86,57 @@ def test_no_case_of_the_second_run_is_one_of_the_first():
     assert not set(names) & {case.name for case in convolution_cases()}
 
 
-def test_no_case_of_the_third_run_is_one_of_those_before_or_of_what_costs_were_fitted_to():
-    cases = third_convolution_cases()
+def _sizes(cases):
+    return {(case.kind, case.size, case.channels, case.images) for case in cases}
+
+
+@pytest.mark.parametrize(
+    ("cases", "count", "before"),
+    [
+        (third_convolution_cases(), 48, (*convolution_cases(), *second_convolution_cases())),
+        (
+            fourth_convolution_cases(),
+            67,
+            (*convolution_cases(), *second_convolution_cases(), *third_convolution_cases()),
+        ),
+    ],
+)
+def test_no_case_of_a_later_run_is_one_of_those_before_or_of_the_benchmark(cases, count, before):
     names = {case.name for case in cases}
-    assert len(names) == len(cases) == 48
-    assert not names & {case.name for case in (*convolution_cases(), *second_convolution_cases())}
-    fitted = {
+    assert len(names) == len(cases) == count
+    assert not names & {case.name for case in before}
+    benchmark = {
         (one["kind"], one["size"], one["channels"], one["images"])
         for folder in (BENCH, FILTERS_FIRST)
         for one in bench_run(folder).cases
     }
-    assert not {(case.kind, case.size, case.channels, case.images) for case in cases} & fitted
+    assert not _sizes(cases) & benchmark
     persistent = {case.kind for case in cases if "persistent-stream" in case.plans}
     assert persistent == {"pair", "chain", "squeeze"}
 
 
-def test_the_third_run_is_registered_whole_and_the_page_has_its_hashes():
-    run, cases = LayerBlindRun(THIRD), third_convolution_cases()
+def test_sizes_of_the_fourth_run_are_not_those_that_costs_were_fitted_to():
+    fitted = _sizes((*convolution_cases(), *second_convolution_cases(), *third_convolution_cases()))
+    assert not _sizes(fourth_convolution_cases()) & fitted
+
+
+@pytest.mark.parametrize("name", ["third", "fourth"])
+def test_a_later_run_was_registered_whole_and_the_page_has_its_hashes(name):
+    folder, cases_of = RUNS[name]
+    run, cases = LayerBlindRun(folder), cases_of()
     entries = {(case.name, *entry) for case in cases for entry in case.entries}
     assert run.predictions("costs").keys() == entries
+    assert {(case, *entry) for case, found in run.rounds.items() for entry in found} == entries
     picks = picks_of(run)
     assert {(name, SHORT_FIRST, plan) for name, plan in picks.items()} <= entries
     assert len(picks) == len(cases)
     page = (ROOT / "docs" / "convolutions.md").read_text("utf-8")
-    for name in ("costs", "picks"):
-        assert (THIRD / f"{name}.sha256").read_text()[:16] in page
-    assert (THIRD / ROUNDS_FILE).is_file() or list(table(run)) == [UNMEASURED]
+    for what in ("costs", "picks"):
+        assert (folder / f"{what}.sha256").read_text()[:16] in page
+
+
+def test_a_run_that_was_not_measured_says_so(tmp_path):
+    assert list(table(LayerBlindRun(tmp_path))) == [UNMEASURED]
 
 
 def test_a_recording_of_blocks_with_a_tile_each_says_what_persistent_ones_take():
@@ -119,7 +147,7 @@ def test_a_recording_of_blocks_with_a_tile_each_says_what_persistent_ones_take()
     stays = costs_of_stages(case.pipeline(), device, schedule="persistent")
     found = stream_costs(case, trace, device, False, "persistent")
     for stage, times in found.tile_ns.items():
-        longer = sum(recorded.tile_ns[stage]) / len(times) / own.tile_ns[stage]
+        longer = sum(recorded.tile_ns[stage]) / sum(own.tile_ns[stage])
         assert sum(times) / sum(stays.tile_ns[stage]) == pytest.approx(longer, rel=1e-3)
         assert times[0] > times[-1]  # the first wave's, before pixels are loaded ahead
     assert found.boundary_ns == recorded.boundary_ns

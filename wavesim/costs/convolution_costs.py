@@ -153,7 +153,8 @@ class ConvolutionCosts:
         if conv.split_k > 1:
             beyond = max(0.0, fill - 0.5) if conv.split_k >= CROWDED_SPLITS else 0.0
             return 1.0 + self.own.crowd_share * beyond
-        if conv.kernel_size == 1 or conv.tile_n > NARROW_COLUMNS or _is_small(conv):
+        is_narrow = conv.tile_n <= NARROW_COLUMNS and not _is_small(conv)
+        if not is_narrow or conv.kernel_size == 1 or conv.channels < conv.tile_k:
             return 1.0
         alone = self.own.narrow_alone_ratio
         return alone + (self.own.narrow_full_ratio - alone) * fill

@@ -13,6 +13,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from statistics import geometric_mean
 
@@ -94,6 +95,11 @@ def are_one_program(case: BlindConvCase) -> bool:
     return all(pipeline.stage(name).grid.x == 1 for name in awaited)
 
 
+@cache
+def _one_program_names() -> frozenset[str]:
+    return frozenset(case.name for _, cases in RUNS.values() for case in cases() if are_one_program(case))
+
+
 def today_of(cases: Sequence[BlindConvCase], device: str) -> Predictions:
     """What today's constants say, which may have been fitted to the very run."""
     found = predicted_from_costs(cases, device)
@@ -107,7 +113,7 @@ def scores_of(run: LayerBlindRun, basis: LayerBasis) -> ConvScores:
 
 def scores(run: LayerBlindRun, predicted: Predictions) -> ConvScores:
     """All cases that were measured."""
-    alike = {case.name for _, cases in RUNS.values() for case in cases() if are_one_program(case)}
+    alike = _one_program_names()
     errors, times, signs, orders, told_orders = [], [], [], [], []
     for case in run.rounds:
         measured = gains_of(run, case)
