@@ -128,7 +128,9 @@ def _environment(base: Path) -> dict[str, str]:
         "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
         "IPYTHONDIR": "ipython",
     }
-    return {**os.environ, **{name: str(base / folder) for name, folder in folders.items()}}
+    # A kernel reads what an earlier one compiled, where this process has been told to keep nothing too.
+    ours = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**ours, **{name: str(base / folder) for name, folder in folders.items()}}
 
 
 def _await_port(port: int, server: "subprocess.Popen[bytes]", log: Path) -> None:
