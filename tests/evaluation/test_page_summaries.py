@@ -46,7 +46,7 @@ CONVOLUTIONS = [
         "{0:.2f} of stream sync's speed in 13",
         rf"^\| pairs at batch 1, sem.*?1\.25 \| {NUMBER} \| [^|]* \| 13,",
     ),
-    ("{0:.2f} of dependent launch's in all 16", rf"^\| pairs, sem.*?1\.02 \| {NUMBER} \| [^|]* \| 16,"),
+    ("{0:.2f} of dependent launch's in all 28", rf"^\| pairs, sem.*?1\.02 \| {NUMBER} \| [^|]* \| 28,"),
 ]
 TWO_GPUS = [
     (

@@ -48,8 +48,9 @@ class MeasuredLaunches:
     one thread. `start_ns`: between two begins where most callers call at once. `pool`: launches that were
     taken of more than it holds. `deepest`: the deepest level of nesting that ran, the host's being 0.
     `item_ns`: an item of a thread that launches nothing. `child_ns`: a block of children, beside others.
-    `complete_ns`: what one child adds to its parent's time, besides its call and its block; a run that did
-    not measure it takes it from the way `calibrated_by`.
+    `complete_ns`: how long after its children the uneven work's parent is complete, so that the way
+    `calibrated_by` comes out. `one_child_ns`: the same of a parent of one thread with one child, measured
+    alone, which is less; None of a run that did not measure it.
     """
 
     device: str
@@ -64,6 +65,7 @@ class MeasuredLaunches:
     item_ns: float
     child_ns: float
     complete_ns: float
+    one_child_ns: float | None = None
     calibrated_by: MeasuredUneven | None = None
 
     @property
@@ -105,6 +107,8 @@ class MeasuredLaunches:
             lines.append(f"{stream}: " + ", ".join(f"{name} {ns:,.0f}" for name, ns in figures.items()))
         by = self.calibrated_by
         source = f" (so that {by.launcher} from {by.threshold} on comes out)" if by else ""
+        if self.one_child_ns is not None:
+            source += f"; a thread with one child, {self.one_child_ns:,.0f}"
         lines.append(
             f"of many callers' launches one begins every {self.start_ns:,.0f} ns; an item takes "
             f"{self.item_ns:,.0f} ns, a block of children {self.child_ns:,.0f}; what has launched is "
@@ -162,15 +166,14 @@ def _launches(data: dict[str, Any]) -> MeasuredLaunches:
         start_ns=min(map(_between_begins, data["callers"])),
         item_ns=alone_ns[0] / MOST_ITEMS,
         child_ns=child_ns,
-        complete_ns=0.0
-        if not family
-        else max(0.0, _added_ns(family) - calls[OF_CALLS]["call_ns"] - child_ns),
+        complete_ns=0.0,
+        one_child_ns=max(0.0, _added_ns(family) - calls[OF_CALLS]["call_ns"] - child_ns) if family else None,
     )
-    return found if family else _calibrated(found)
+    return _calibrated(found)
 
 
 def _calibrated(found: MeasuredLaunches) -> MeasuredLaunches:
-    """A run without a family: what the way of the fewest launches takes longer than simulated, if any has."""
+    """With what the way of the fewest launches takes longer than simulated, if any has a time."""
     for one in reversed(found.uneven):
         if one.launcher == "block" and one.time_ns:
             missing_ns = one.time_ns - found.simulated_ns(one)

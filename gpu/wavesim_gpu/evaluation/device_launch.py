@@ -2,8 +2,8 @@
 
 Example: `python -m wavesim_gpu.evaluation.device_launch --out launches.json` on a GPU with nvcc. The uneven
 work is notebook 21's: every item leaves a mark, and a way that loses launches is reported with how many, and
-not timed. On an H200 the GPU hung once some 2,000 launches of a process had been refused: no way here has
-more than a quarter of that refused, a process in which the pool was full is ended before anything else is
+not timed. On an H200 the GPU hung in four of six processes in which some 500 launches were refused at once,
+and in none without a refused one: a process in which the pool was full is ended before anything else is
 measured, and all have a time limit besides.
 """
 

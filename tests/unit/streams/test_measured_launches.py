@@ -94,12 +94,14 @@ def test_a_file_that_is_no_run_is_refused_with_its_field(tmp_path, changed, said
     assert str(path) in str(caught.value)
 
 
-def test_a_run_without_a_family_takes_its_end_from_the_fewest_launches(tmp_path):
+def test_what_a_parent_s_end_takes_comes_from_the_fewest_launches_and_one_child_s_stands_beside(tmp_path):
     block = {"launcher": "block", "threshold": 256, "lost": 0, "items_missing": 0, "rounds_ns": [50_500]}
-    found = read_launches(written(tmp_path, family=None, uneven=[FILE["uneven"][0], block]))
-    assert found.machine.complete_ns == 50_500 - uneven("block", 256).end_ns > 0
-    assert found.error(found.uneven[1]) == 0
-    assert "(so that block from 256 on comes out)" in found.text()
+    family = {"none_ns": [2_000], "one_ns": [9_500]}  # a call, its block, and 4.5 us
+    for measured, said in ((None, ""), (family, "; a thread with one child, 4,500")):
+        found = read_launches(written(tmp_path, family=measured, uneven=[FILE["uneven"][0], block]))
+        assert found.machine.complete_ns == 50_500 - uneven("block", 256).end_ns > 0
+        assert found.error(found.uneven[1]) == 0
+        assert f"(so that block from 256 on comes out){said}\n" in found.text()
 
 
 def test_the_shipped_run_is_simulated_within_a_tenth_but_for_launches_of_every_warp():

@@ -113,11 +113,12 @@ def test_a_persistent_block_pays_its_start_once_and_hides_stores_behind_the_next
     pipeline = chain_of_convolutions("two", [conv], 32, {conv.name: (256, 64, 1)})
     each = costs_of_stages(pipeline, H200)
     stays = costs_of_stages(pipeline, H200, schedule="persistent")
-    tile_ns, times = each.tile_ns[conv.name], stays.tile_ns[conv.name]
-    assert len(times) == pipeline.stages[0].grid.size == 392
-    assert set(times[:132]) == {tile_ns + convolution_costs_of("h200").own.persistent_ns}
-    assert len(set(times[132:])) == 1
-    assert times[-1] < tile_ns
+    alone, times = each.tile_ns[conv.name], stays.tile_ns[conv.name]
+    assert len(times) == len(alone) == pipeline.stages[0].grid.size == 392
+    assert set(times[:132]) == {alone[0] + convolution_costs_of("h200").own.persistent_ns}
+    # Of the three waves the last has all but four blocks of a full one, and loads a little less long.
+    assert len(set(times[132:264])) == len(set(times[264:])) == 1
+    assert times[-1] < times[132] < alone[0]
     assert stays.of_stage(conv.name).tile_fetch_ns == 0
     runs = {
         word: find_costs(pipeline, H200).simulated(pipeline, parse_plan(word), H200).time_ns
@@ -133,7 +134,42 @@ def test_k_blocks_of_a_persistent_kernel_take_longer_in_one_wave_too():
         costs_of_stages(pipeline, H200, schedule=word).tile_ns[conv.name] for word in ("tile", "persistent")
     )
     own = convolution_costs_of("h200").own
-    assert set(stays) == {each + own.persistent_ns + 72 * own.k_block_wait_ns}
+    assert stays == each + own.persistent_ns + 72 * own.k_block_wait_ns
+
+
+def test_loops_of_narrow_tiles_are_the_longer_the_fuller_their_wave_is():
+    conv = network_named("resnet-34").part(56)[0]
+    times = {}
+    for images in (12, 20):  # 147 and 245 tiles: a wave, and 15 or 113 of 132 of the next
+        pipeline = chain_of_convolutions("one", [conv], images, {conv.name: (256, 64, 1)})
+        found = costs_of_stages(pipeline, H200).tile_ns[conv.name]
+        assert len(set(found)) == 2
+        times[images] = found
+    assert times[12][0] == pytest.approx(times[20][0], rel=0.02)  # but for the clock
+    assert times[12][-1] < 0.8 * times[20][-1] < 0.8 * times[20][0]
+
+
+def test_splits_that_fill_the_gpu_take_longer_and_hide_what_waiting_adds():
+    costs = convolution_costs_of("h200")
+    few, many, halves = (
+        conv_of(Convolution("one", 7, 512, 512), images, (64, 128, splits))
+        for images, splits in ((4, 4), (10, 4), (20, 2))
+    )
+    assert [one.grid.size for one in (few, many, halves)] == [64, 128, 128]
+    assert costs.crowd_ratio(few, 64 / 132) == costs.crowd_ratio(halves, 128 / 132) == 1.0
+    assert costs.crowd_ratio(many, 128 / 132) == pytest.approx(1.56, abs=0.01)
+    k_blocks = [costs.overheads(one, 132)["k_block_wait_ns"] for one in (few, many, halves)]
+    assert k_blocks == [40, 10, 40]
+
+
+def test_a_tile_s_splits_end_the_later_the_further_back_it_is():
+    conv = Convolution("one", 7, 512, 512)
+    pipeline = chain_of_convolutions("one", [conv], 4, {conv.name: (64, 128, 4)})
+    found = costs_of_stages(pipeline, H200).tile_ns[conv.name]
+    per_split = [found[at : at + 16] for at in range(0, 64, 16)]
+    assert per_split[0] == sorted(per_split[0])
+    assert all(one == per_split[0] for one in per_split)
+    assert per_split[0][-1] - per_split[0][0] == pytest.approx(1_000 * 15 / 16, abs=1)
 
 
 def test_few_channels_cost_a_pixel_as_much_as_many_would_and_more():
@@ -150,7 +186,10 @@ def test_by_dependent_launch_blocks_fill_their_pipeline_before_they_look_at_pixe
     for tile, depth in depths.items():
         work = conv_of(conv, 8, (*tile, 1))
         assert costs.pipeline_depth(work) == depth
-        assert costs.overheads(work)["grid_wait_ns"] == depth * costs.own.slot_ns
+        assert costs.overheads(work, 132)["grid_wait_ns"] == depth * costs.own.slot_ns
+        point = replace(work, kernel_size=1)
+        slots = min(depth, point.k_block_count)
+        assert costs.overheads(point, 132)["grid_wait_ns"] == slots * costs.own.light_slot_ns
     # One wave absorbs it while it waits; three waves pay it block by block.
     for images, is_faster in ((1, True), (64, False)):
         chain = chain_of_convolutions("pair", network_named("vgg-19").part(28)[:2], images, (128, 128, 1))
