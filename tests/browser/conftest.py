@@ -118,8 +118,12 @@ def lab(tmp_path_factory: pytest.TempPathFactory, chromium: str) -> Iterator[Lab
 def _environment(base: Path) -> dict[str, str]:
     config = base / "config" / "labconfig"
     config.mkdir(parents=True)
-    no_news = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
-    (config / "page_config.json").write_text(json.dumps(no_news))
+    # Neither news nor, at every load, half a second of whether JupyterLab itself should be built again.
+    quiet = {
+        "disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True},
+        "buildCheck": False,
+    }
+    (config / "page_config.json").write_text(json.dumps(quiet))
     folders = {
         "JUPYTER_CONFIG_DIR": "config",
         "JUPYTER_DATA_DIR": "data",
