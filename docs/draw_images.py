@@ -5,6 +5,7 @@ from pathlib import Path
 
 import plotly.graph_objects as go
 from draw_characterise import busy_sms_figure, l2_figure
+from draw_convolutions import blind_figure
 from draw_model import (
     busy_clock_figure,
     clock_figure,
@@ -87,6 +88,7 @@ def main() -> None:
         "model-waits": wait_figure,
         "characterise-l2": l2_figure,
         "characterise-clock": busy_sms_figure,
+        "convolutions-blind": blind_figure,
         "coverage": partial(coverage_figure, results, left_out(found)),
         **of_sets,
     }

@@ -155,13 +155,24 @@ def test_a_case_in_two_files_is_the_newer_ones(tmp_path):
     assert [one["median_ns"] for one in run.cases[0]["finalists"]] == [90, 90]
 
 
-@pytest.mark.parametrize("figure", [single_figure, chain_figure])
-def test_a_picture_has_a_dot_for_each_case_measured(figure):
-    made_of = figure(RUN)
-    dots = [value for one in made_of.data for value in one.x]
-    kinds = {single_figure: ("single",), chain_figure: ("pair", "chain")}[figure]
-    count = sum(case["kind"] in kinds and "failed" not in case for case in RUN.cases)
-    assert len(dots) == count * (1 if figure is single_figure else 2)
+@pytest.mark.parametrize("run", [RUN, bench_run(FILTERS_FIRST)])
+def test_a_picture_has_a_dot_for_each_case_measured(run):
+    for figure, kinds in ((single_figure, ("single",)), (chain_figure, ("pair", "chain"))):
+        cases = [case for case in run.cases if case["kind"] in kinds and "failed" not in case]
+        if cases:
+            dots = [value for one in figure(run).data for value in one.x]
+            assert len(dots) == len(cases) * (1 if figure is single_figure else 2)
+
+
+def test_batches_of_a_panel_follow_each_other_and_a_1x1_before_has_a_panel_of_its_own():
+    later = chain_figure(bench_run(FILTERS_FIRST))
+    titles = " ".join(str(one.text) for one in later.layout.annotations)
+    assert "1x1, then 3x3" in titles
+    assert "two of 56x56x64" in titles
+    ticks = [one.ticktext for one in later.select_xaxes() if one.ticktext]
+    batches = [[int(text) for text in panel] for panel in ticks if all(text.isdigit() for text in panel)]
+    assert len(batches) >= 8
+    assert all(panel == sorted(panel) for panel in batches)
 
 
 def test_a_tried_plan_is_the_convolutions_that_were_measured():

@@ -30,15 +30,16 @@ if TYPE_CHECKING:
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 THEMES = ("light", "dark")
 WITHIN = (0.4, 1.6)
+BOTTLENECKS = "1x1, then 3x3"
 USUAL = 3  # rows and columns of a filter
 SHIFT = 0.18  # categories between the two marks of one case
 
 
-def write_pictures(run: BenchRun) -> None:
+def write_pictures(singles: BenchRun, pairs: BenchRun) -> None:
     """Both pictures in both themes."""
     for theme in THEMES:
-        save_figure(single_figure(run, theme), IMAGES / f"convolutions-single-{theme}.svg")
-        save_figure(chain_figure(run, theme), IMAGES / f"convolutions-pairs-{theme}.svg")
+        save_figure(single_figure(singles, theme), IMAGES / f"convolutions-single-{theme}.svg")
+        save_figure(chain_figure(pairs, theme), IMAGES / f"convolutions-pairs-{theme}.svg")
 
 
 def single_figure(run: BenchRun, theme: str = "light") -> "Figure":
@@ -75,14 +76,18 @@ def single_figure(run: BenchRun, theme: str = "light") -> "Figure":
 def chain_figure(run: BenchRun, theme: str = "light") -> "Figure":
     """A panel per image size of pairs and of chains: semaphores over stream sync and dependent launch."""
     found = [case for case in run.cases if case["kind"] in (PAIR, CHAIN)]
+    found.sort(key=lambda case: (case["kind"], -case["size"], case["images"]))
     alike: dict[str, list[Case]] = {}
     for case in found:
         alike.setdefault(_images(case), []).append(case)
     single = [case for cases in alike.values() if len(cases) == 1 for case in cases]
-    panels = [_gains(title, cases, _batch) for title, cases in alike.items() if len(cases) > 1]
+    panels = [
+        _gains(title, cases, _width_and_batch if title == BOTTLENECKS else _batch)
+        for title, cases in alike.items()
+        if len(cases) > 1
+    ]
     if single:
-        others = _gains("two, other images", single, lambda case: f"{case['size']}, {_batch(case)}")
-        panels.append(others)
+        panels.append(_gains("two, other images", single, _width_and_batch))
     dots = [dot for panel in panels for series in panel.series for dot in series.dots]
     gains = [one for case in found for one in _dots([case], SEMAPHORES, STREAM)]
     mean = geometric_mean([one.value for one in gains])
@@ -91,7 +96,7 @@ def chain_figure(run: BenchRun, theme: str = "light") -> "Figure":
         fitting("speed of semaphores", dots, WITHIN),
         title=f"Semaphores have {mean:.2f} of stream sync's speed (mean of {len(gains)} pairs and chains)",
         source=f"time of stream sync over that of semaphores, each in its best tiles; {_measured(run)}",
-        size_name="batch; of other images their width, and batch",
+        size_name="batch; of 1x1 and of other images their width, and batch",
         columns=3,
         panel_height=130,
         theme=theme,
@@ -99,12 +104,18 @@ def chain_figure(run: BenchRun, theme: str = "light") -> "Figure":
 
 
 def _images(case: Case) -> str:
+    if case.get("first_size"):
+        return BOTTLENECKS
     count = {PAIR: "two", CHAIN: "four"}[case["kind"]]
     return f"{count} of {case['size']}x{case['size']}x{case['channels']}"
 
 
 def _batch(case: Case) -> str:
     return f"{case['images']}"
+
+
+def _width_and_batch(case: Case) -> str:
+    return f"{case['size']}, {_batch(case)}"
 
 
 def _stride(case: Case) -> str:

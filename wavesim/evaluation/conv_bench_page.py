@@ -111,11 +111,12 @@ def main(words: list[str] | None = None) -> int:
     options = parser.parse_args(sys.argv[1:] if words is None else words)
     run = with_choices(bench_run(), FIRST_CHOICES)
     text = with_marked_block(PAGE, read_text(PAGE, MOST_PAGE), "convolutions", block(run))
-    text = with_marked_block(PAGE, text, "filters-first", block(with_choices(bench_run(FILTERS_FIRST))))
+    later = bench_run(FILTERS_FIRST)
+    text = with_marked_block(PAGE, text, "filters-first", block(with_choices(later)))
     text = with_marked_block(PAGE, text, "picked-today", picked_today())
     write_text(PAGE, text)
-    if run is not None and not options.text:
-        write_pictures(run)
+    if run is not None and later is not None and not options.text:
+        write_pictures(run, later)
     return 0
 
 
