@@ -51,7 +51,7 @@ class OwnCosts:
     longer as they are more, times `crowd_share`. A tile's splits end up to `spread_ns` later than the first
     tile's. Tiles of 64 columns take `narrow_alone_ratio` of the loop's time alone, `narrow_full_ratio` beside
     a block on each SM; `small_cycles`: what one of 64x64 takes besides. Under semaphores a 1x1 of up to
-    `FEW_K_BLOCKS` posts and looks `few_k_blocks_ns` later each.
+    `FEW_K_BLOCKS` posts and looks `few_k_blocks_ns` later each, but in persistent kernels.
     """
 
     slot_ns: int
@@ -108,9 +108,10 @@ class ConvolutionCosts:
         """That the loads of a k-block would need for the tensor cores never to wait."""
         return self._loaded(conv) * self.k_blocks(conv) / self.tensor_cycles(conv)
 
-    def cycles(self, conv: Conv2D) -> float:
-        """Of a block that has its SM to itself, all it reads in the L2."""
-        return self.loop_cycles(conv) + self.tiles.tile_cycles + self.store_cycles(conv)
+    def cycles(self, conv: Conv2D, fill: float = 1.0) -> float:
+        """Of a block that has its SM to itself, all it reads in the L2, with blocks on a share of the SMs."""
+        loop = self.loop_cycles(conv) * self.crowd_ratio(conv, fill)
+        return loop + self.tiles.tile_cycles + self.store_cycles(conv)
 
     def loop_cycles(self, conv: Conv2D) -> float:
         """Of its k-blocks: loads and multiply-adds overlap."""

@@ -22,9 +22,11 @@ def convolution_ns(costs: ConvolutionCosts, conv: Conv2D, device: Device) -> flo
     """A convolution alone: whole waves of tiles, or what the memory allows, and its splits' sums."""
     products = costs.products
     ghz = products.clock_ghz if conv.grid.size >= device.sm_count else products.light_clock_ghz
-    block_ns = max(costs.cycles(conv) / ghz, sum(costs.traffic_ns(conv, device.sm_count)))
-    sums = costs.overheads(conv, device.sm_count)
-    split_ns = sums["partial_ns"] + sums["fixup_ns"] * (conv.split_k - 1) if conv.split_k > 1 else 0
+    fill = min(1.0, conv.grid.size / device.sm_count)
+    block_ns = max(costs.cycles(conv, fill) / ghz, sum(costs.traffic_ns(conv, device.sm_count)))
+    sums, split_ns = costs.overheads(conv, device.sm_count), 0
+    if conv.split_k > 1:
+        split_ns = sums["partial_ns"] + sums["fixup_ns"] * (conv.split_k - 1) + costs.own.spread_ns
     return ceil(conv.grid.size / device.sm_count) * block_ns + split_ns
 
 
