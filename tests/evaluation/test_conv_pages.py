@@ -1,12 +1,17 @@
 """Pages of convolutions: what their commands write, gains taken apart, and the list of the blind run."""
 
+import numpy as np
 import pytest
 
 from wavesim.evaluation import conv_pages as pages
 from wavesim.evaluation import paper_convolutions, paper_figures
+from wavesim.evaluation.conv_bench_results import FILTERS_FIRST, bench_run
 from wavesim.evaluation.conv_blind_cases import convolution_cases
+from wavesim.evaluation.conv_blind_scores import RUNS
 from wavesim.evaluation.conv_times import ConvolutionTimes, rest_ns, times_of_convolutions
 from wavesim.evaluation.layer_blind_predictions import predicted_from_costs
+from wavesim.evaluation.layer_blind_runs import LayerBlindRun
+from wavesim.evaluation.layer_graphs_table import times_of
 from wavesim.model.device import default_device
 from wavesim.predict.published_convolutions import published_gain
 from wavesim.workloads.conv_networks import network_named
@@ -77,6 +82,25 @@ def test_a_published_gain_is_the_host_the_boundary_and_the_tail():
     assert found.boundary == pytest.approx(100 * 3 / 63.56, abs=0.5)
     row = paper_convolutions._layer_row(2, 256, 1)
     assert f"| {' | '.join(row)} |" in paper_figures.PAGE.read_text("utf-8")
+
+
+def test_what_an_h200_measured_of_a_published_layer_is_our_fastest_over_our_stream_sync():
+    case = next(
+        one
+        for one in bench_run(FILTERS_FIRST).cases
+        if one["name"] == "3x3 7x7 512 to 512 batch 1" and one["kind"] == "chain"
+    )
+    times = times_of(case)
+    saved = 100 * (1 - min(times["pdl"], times["semaphores"]) / times["stream"])
+    assert paper_convolutions.measured_saves(4, 512, 1) == f"{saved:+.1f} (pdl)"
+    run = LayerBlindRun(RUNS["third"][0].parent / "h200-160-rounds" / "third")
+    by_plan = {plan: np.median(ns) for (_, plan), ns in run.rounds["pair 56x64 batch 28 256x64"].items()}
+    stream = min(by_plan["stream"], by_plan["persistent-stream"])
+    fastest = min(by_plan, key=by_plan.get)
+    assert fastest == "persistent+pdl+boundary"
+    said = f"{100 * (1 - by_plan[fastest] / stream):+.1f} ({fastest})†"
+    assert paper_convolutions.measured_saves(2, 64, 28) == said
+    assert paper_convolutions.measured_saves(2, 128, 28) == "-"
 
 
 def test_the_blind_run_has_forty_cases_or_more_of_which_none_is_twice():

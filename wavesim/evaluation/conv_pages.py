@@ -58,7 +58,7 @@ def page(name: str, runs: Mapping[str, Any] | None, packed: Mapping[str, Any] | 
             f"Written by `{COMMAND}`; do not edit.",
             _shape(network),
             _basis(),
-            *(block(network, images, runs) for images in BATCHES),
+            *(block(network, images, packed) for images in BATCHES),
             _measured("## Measured", PADDED_TEXT, name, runs),
             _measured("## Measured with packed images", PACKED_TEXT, name, packed),
         ]

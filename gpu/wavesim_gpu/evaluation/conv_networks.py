@@ -4,7 +4,8 @@ Example: ResNet-50's 53 convolutions at batch 8 as one CUDA graph: our kernels u
 launch and semaphores, and cuDNN's. A network is cut into segments, which a plan orders within and the stream
 between; each reads inputs of its own. Ours pack images of 3 colours first, which is timed too. Each segment's
 results are compared with an fp32 reference first. Pooling and the products behind the convolutions are on
-neither side: `left_out` names them.
+neither side: `left_out` names them. `--parts` measures those of one size of images by themselves, such as
+"resnet-50-56 batch 8".
 """
 
 import json
@@ -45,7 +46,7 @@ from wavesim_gpu.runtime.operands import Operands
 from wavesim_gpu.runtime.references import reference
 from wavesim_gpu.runtime.timing import Contender, interleaved
 
-CASES = tuple((name, images) for images in (1, 8, 32) for name in ("resnet-50", "vgg-19"))
+NAMES, BATCHES = ("resnet-50", "vgg-19"), (1, 8, 32)
 # Of one stream: segments follow each other in it.
 PLANS: dict[PlanClass, tuple[str, ...]] = {
     "stream": ("stream",),
@@ -56,11 +57,36 @@ BACKEND, MOST_STAGES = "hopper", 12
 SECONDS, ROUNDS, WARM_UP_S, BATCH_NS = 170.0, 20, 0.05, 1_000_000
 
 
-def segments_of(name: str, images: int, device: Device) -> list[Pipeline]:
+@dataclass(frozen=True)
+class NetworkCase:
+    """A network at a batch; of its convolutions those that make images of a size, all where it is 0."""
+
+    network: str
+    images: int
+    size: int = 0
+
+    @property
+    def name(self) -> str:
+        """For people and files."""
+        part = f"-{self.size}" if self.size else ""
+        return f"{self.network}{part} batch {self.images}"
+
+
+def cases_of(*, parts: bool) -> list[NetworkCase]:
+    """All that are measured: whole networks, or their parts."""
+    return [
+        NetworkCase(name, images, size)
+        for images in BATCHES
+        for name in NAMES
+        for size in (network_named(name).sizes if parts else (0,))
+    ]
+
+
+def segments_of(name: str, images: int, device: Device, only_size: int = 0) -> list[Pipeline]:
     """A network's convolutions in their order, each in the tile that suits it alone."""
     network, found = network_named(name), []
     tiles = best_convolution_tiles(network.convolutions, images, device)
-    for size in network.sizes:
+    for size in [only_size] if only_size else network.sizes:
         for part in _cut(network.part(size)):
             works = {one.name: conv_of(one, images, tiles[one.name]) for one in part}
             stages = {
@@ -158,13 +184,14 @@ class NetworkRun:
         return max(1, round(BATCH_NS / (flops / 300_000)))
 
 
-def measure(out: Path, only: str, seconds: float, commit: str) -> int:
+def measure(out: Path, only: str, seconds: float, commit: str, *, parts: bool = False) -> int:
     """Measures the cases whose name contains a text, none begun after `seconds`; how many were."""
     began, torch = time.monotonic(), require_torch()
     runner, device = CupyRunner(backend=BACKEND, commit=commit), query()
-    cases = [case for case in CASES if only in name_of(*case)]
+    known = cases_of(parts=parts)
+    cases = [case for case in known if only in case.name]
     if not cases:
-        names = ", ".join(name_of(*case) for case in CASES)
+        names = ", ".join(case.name for case in known)
         raise DescriptionError(f"--only is {only!r}; it is in none of {names}")
     result: dict[str, Any] = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -173,16 +200,16 @@ def measure(out: Path, only: str, seconds: float, commit: str) -> int:
         "commit": commit or current_commit(),
         "cases": [],
     }
-    for name, images in cases:
+    for case in cases:
         if time.monotonic() - began > seconds:
             break
         entry: dict[str, Any] = {
             "kind": "network",
-            "name": name_of(name, images),
-            "left_out": [one.name for one in network_named(name).rest],
+            "name": case.name,
+            "left_out": [] if case.size else [one.name for one in network_named(case.network).rest],
         }
         try:
-            segments = segments_of(name, images, device)
+            segments = segments_of(case.network, case.images, device, case.size)
             words = [word for words in PLANS.values() for word in words]
             compile_all(
                 wanted
@@ -204,23 +231,19 @@ def measure(out: Path, only: str, seconds: float, commit: str) -> int:
     return len(result["cases"])
 
 
-def name_of(network: str, images: int) -> str:
-    """For people and files."""
-    return f"{network} batch {images}"
-
-
 def main(words: list[str] | None = None) -> int:
     """Measures networks; status 2 for bad input, no GPU or no torch."""
     parser = OneLineParser(prog="python -m wavesim_gpu.evaluation.conv_networks", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="the results' file (JSON)")
     parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument("--parts", action="store_true", help="the networks' parts, by their images' size")
     parser.add_argument(
         "--seconds", type=number, default=SECONDS, help=f"after which none is begun ({SECONDS:g})"
     )
     parser.add_argument("--commit", default="", help="commit of the kernels, where git cannot tell")
     try:
         options = parser.parse_args(sys.argv[1:] if words is None else words)
-        count = measure(options.out, options.only, options.seconds, options.commit)
+        count = measure(options.out, options.only, options.seconds, options.commit, parts=options.parts)
     except (DescriptionError, DeviceError) as error:
         print(lines(str(error)), file=sys.stderr)  # noqa: T201
         return 2

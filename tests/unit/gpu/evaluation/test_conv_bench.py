@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from wavesim.evaluation.conv_blind_cases import convolution_cases
+from wavesim.evaluation.conv_pages import case_name
 from wavesim.model.device import load
 from wavesim.workloads.conv_networks import network_named
 from wavesim_gpu.evaluation import conv_bench, conv_networks, layer_graphs, layers_blind
@@ -107,7 +108,17 @@ def test_no_case_of_the_blind_run_was_measured_before():
     before = {(one.images, one.size, one.channels) for one in all_cases()}
     blind = convolution_cases()
     assert not before & {(one.images, one.size, one.channels) for one in blind}
-    assert not {one.images for one in blind} & {images for _, images in conv_networks.CASES}
+    assert not {one.images for one in blind} & set(conv_networks.BATCHES)
+
+
+def test_parts_of_a_network_are_its_segments_size_by_size():
+    whole, parts = (conv_networks.cases_of(parts=wanted) for wanted in (False, True))
+    assert [one.name for one in whole[:2]] == ["resnet-50 batch 1", "vgg-19 batch 1"]
+    assert len(parts) == len({one.name for one in parts}) == 3 * (5 + 5)
+    of_one = [one for one in parts if one.network == "resnet-50" and one.images == 8]
+    assert of_one[1].name == "resnet-50-56 batch 8" == case_name("resnet-50", 56, 8)
+    segments = [found.name for one in of_one for found in segments_of("resnet-50", 8, H200, one.size)]
+    assert segments == [found.name for found in segments_of("resnet-50", 8, H200)]
 
 
 def test_kernels_compute_every_case_of_the_blind_run_under_every_plan(monkeypatch):
