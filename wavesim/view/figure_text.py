@@ -10,7 +10,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from wavesim.guard.escaping import markup
-from wavesim.view.late_import import import_late
+from wavesim.view.plotly_version_check import spare_nbformat
 
 # Properties in which plotly looks for tags or fields; "x" and "y" name categories where they are texts.
 SHOWN = {"text", "name", "title", "hovertext", "hovertemplate", "texttemplate", "customdata"}
@@ -23,7 +23,7 @@ class Figure(go.Figure):  # type: ignore[misc]  # plotly is untyped
     def _ipython_display_(self) -> None:
         from IPython.display import display  # noqa: PLC0415  # by which it has been called
 
-        import_late("nbformat")  # which plotly would import
+        spare_nbformat()
         display(self._repr_mimebundle_(), raw=True)  # type: ignore[no-untyped-call]
 
 

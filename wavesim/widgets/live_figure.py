@@ -17,10 +17,10 @@ import traitlets
 from plotly.serializers import custom_serializers
 
 from wavesim.guard.escaping import BREAK, element
-from wavesim.view.late_import import import_late
+from wavesim.view.plotly_version_check import spare_nbformat
 from wavesim.view.timeline_figure import FigureUpdate
 
-import_late("nbformat")  # which `go.FigureWidget` would import
+spare_nbformat()  # here, as `go.FigureWidget` imports it when it is named: a base class is named at import
 Props = Mapping[str, Any]
 LONG_LIST = 64
 EXPORT = " as default};"  # the end of plotly's script but for its licences; before it, what makes a widget
@@ -37,14 +37,19 @@ export default () => {{
 
 
 class LiveFigure(go.FigureWidget):
-    """A figure with a fixed number of series that `redraw` brings up to date in one message.
+    """A figure with a fixed number of series, of which `redraw` sends what differs.
 
-    After each drawing a browser reports every default that plotly.js filled in. Nothing here reads them,
-    and merging them costs more than a redraw, so they are dropped, and not echoed to other views. With them
-    it says which edit it has drawn. A browser that was still loading plotly, or drawing for the first time,
-    has missed the edits after that one, and gets them again.
+    A browser may draw a state that is no longer shown: edits made while it was loading plotly are lost to
+    it. So the number of the edits in a state goes with the state's data, and nowhere else. A view says after
+    its first drawing which number it drew, and where that is not the last it gets all that is shown, once.
+    From then on it hears every edit.
+
+    With this it reports every default that plotly.js filled in. Nothing here reads them, and merging them
+    costs more than a redraw, so they are dropped, and not echoed to other views.
     """
 
+    _last_trace_edit_id = traitlets.Integer(0)  # plotly's count, which it would send with every edit
+    _last_layout_edit_id = traitlets.Integer(0)
     _js2py_traceDeltas = traitlets.Dict(allow_none=True).tag(  # noqa: N815  # plotly's name
         sync=True, echo_update=False, **custom_serializers
     )
@@ -57,14 +62,16 @@ class LiveFigure(go.FigureWidget):
         """Plotly's script, in which the figure hears its kernel however late it was loaded."""
         return _hearing_script()
 
+    _edit = 0  # how many edits are in what is shown; not yet set when plotly opens the widget
+
     def __init__(self, update: FigureUpdate) -> None:
         update = _with_one_title(update)
         super().__init__(data=[_packed_all(props) for props in update.data], layout=update.layout)
         self._shown = update
-        self._sent = {0: update}  # what a browser may have drawn last, by the number of the edit
+        self._names = _names(update, update)  # of all properties ever shown
 
     def redraw(self, update: FigureUpdate) -> None:
-        """Shows the update: one message with what differs from what is shown, none if nothing does.
+        """Shows the update: one edit with what differs from what is shown, none if nothing does.
 
         The properties come from `wavesim.view` and were valid in the constructor's figure, so plotly's
         validators, which cost more than the simulation, are not asked again. `to_dict` and exports are
@@ -81,36 +88,15 @@ class LiveFigure(go.FigureWidget):
         for path, value in layout.items():
             self._set_in(self._layout, path, value)
         if series or layout:
-            self._refresh_state()
-            self.send_state(["_widget_data", "_widget_layout"])  # what a browser draws that has not drawn yet
-            self._send_edits(before)
+            self._edit += 1
+            self._names = _names(self._names, update)
+            self._send_edit(series, layout)
 
-    def _send_edits(self, before: FigureUpdate) -> None:
-        """What makes what is shown of an earlier update, for a browser that has drawn that."""
-        series, layout = _edits(before, self._shown)
+    def _send_edit(self, series: Mapping[int, Props], layout: Props) -> None:
         paths = sorted({path for edits in series.values() for path in edits})
         # Whole columns: plotly's own mark for "as it was" stays in the browser's state as a word.
         columns = {path: [_at(self._data[index], path) for index in series] for path in paths}
-        if series or layout:
-            self._send_update_msg(columns, layout, list(series))
-            self._sent[self._last_trace_edit_id] = self._shown
-
-    def _send_update_msg(
-        self, restyle_data: Any, relayout_data: Any, trace_indexes: Any = None, source_view_id: Any = None
-    ) -> None:
-        """Plotly's update message, in one piece with the two edit numbers that it sends on their own."""
-        with self.hold_sync():
-            self._last_trace_edit_id += 1
-            self._last_layout_edit_id += 1
-            self._py2js_update = {
-                "style_data": restyle_data,
-                "layout_data": relayout_data,
-                "style_traces": trace_indexes,
-                "trace_edit_id": self._last_trace_edit_id,
-                "layout_edit_id": self._last_layout_edit_id,
-                "source_view_id": source_view_id,
-            }
-        self._py2js_update = None  # type: ignore[assignment]  # allow_none does not reach the stub
+        self._send_update_msg(columns, layout, list(series))
 
     @traitlets.observe("_js2py_traceDeltas")
     def _handler_js2py_traceDeltas(self, change: Mapping[str, Any]) -> None:  # noqa: N802  # plotly's name
@@ -125,12 +111,10 @@ class LiveFigure(go.FigureWidget):
             self._layout_edit_in_process = False
             self._js2py_layoutDelta = None  # type: ignore[assignment]  # allow_none does not reach the stub
 
-    def _hear_drawn(self, edit: int) -> None:
-        """A browser has drawn that edit; if for the first time, it has lost those made after it."""
-        if edit == self._last_trace_edit_id:
-            self._sent = {edit: self._shown}
-        elif edit in self._sent:
-            self._send_edits(self._sent[edit])
+    def _hear_drawn(self, number: int) -> None:
+        """A view has drawn a state, by its number, or an edit that reached it, by plotly's, from one up."""
+        if number <= 0 and -number != self._edit:
+            self._send_edit(*_edits(self._names, self._shown))
 
     def get_state(self, key: Any = None, drop_defaults: bool = False) -> Any:
         """The widget's state for a browser that (re)connects.
@@ -139,12 +123,12 @@ class LiveFigure(go.FigureWidget):
         itself is displayed, so that inside a box a reloaded page would show the first data again.
         """
         if key is None and hasattr(self, "_data"):
-            self._refresh_state()
-        return super().get_state(key=key, drop_defaults=drop_defaults)
-
-    def _refresh_state(self) -> None:
-        self._trait_values["_widget_data"] = deepcopy(self._data)
-        self._trait_values["_widget_layout"] = deepcopy(self._layout_obj._props)  # noqa: SLF001  # plotly has no public way
+            self._trait_values["_widget_data"] = deepcopy(self._data)
+            self._trait_values["_widget_layout"] = deepcopy(self._layout_obj._props)  # noqa: SLF001  # plotly has no public way
+        state = super().get_state(key=key, drop_defaults=drop_defaults)
+        if "_widget_data" in state:
+            state["_last_trace_edit_id"] = -self._edit  # not above zero, where plotly's numbers of edits are
+        return state
 
 
 def _edits(before: FigureUpdate, after: FigureUpdate) -> tuple[dict[int, dict[str, Any]], dict[str, Any]]:
@@ -155,6 +139,17 @@ def _edits(before: FigureUpdate, after: FigureUpdate) -> tuple[dict[int, dict[st
         if (edits := {path: _packed(value) for path, value in _changes(old, new)})
     }
     return series, dict(_changes(before.layout, after.layout))
+
+
+def _names(known: Any, shown: Any) -> Any:
+    """The properties of both, with a value that none has: what differs from that is all that is shown."""
+    if isinstance(shown, FigureUpdate):
+        data = [_names(*pair) for pair in zip(known.data, shown.data, strict=True)]
+        return FigureUpdate(data, _names(known.layout, shown.layout))
+    if not isinstance(shown, dict):
+        return ...
+    known = known if isinstance(known, dict) else {}
+    return {**known, **{name: _names(known.get(name), value) for name, value in shown.items()}}
 
 
 @lru_cache(maxsize=1)
