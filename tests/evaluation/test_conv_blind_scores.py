@@ -1,11 +1,13 @@
 """The blind run of convolutions that is committed: whole, unchanged since, and scored as the docs say."""
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from wavesim.costs.layer_costs import costs_of_stages
 from wavesim.errors import RecordingError
+from wavesim.evaluation import conv_blind_register
 from wavesim.evaluation.conv_bench_results import FILTERS_FIRST, bench_run
 from wavesim.evaluation.conv_bench_results import FOLDER as BENCH
 from wavesim.evaluation.conv_blind_cases import (
@@ -141,6 +143,13 @@ def test_a_later_run_was_registered_whole_and_the_page_has_its_hashes(name):
     page = (ROOT / "docs" / "convolutions.md").read_text("utf-8")
     for what in ("costs", "picks"):
         assert (folder / f"{what}.sha256").read_text()[:16] in page
+
+
+def test_predictions_that_are_written_down_are_not_written_again(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["conv_blind_register", "fourth", "abc"])
+    with pytest.raises(SystemExit, match="2"):
+        conv_blind_register.main()
+    assert "costs.json is there already; what is predicted is written down once" in capsys.readouterr().err
 
 
 def test_a_run_that_was_not_measured_says_so(tmp_path):

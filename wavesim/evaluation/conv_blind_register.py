@@ -71,6 +71,9 @@ def main() -> int:
     (folder, cases_of), device = RUNS[asked.run], default_device()
     cases = cases_of()
     made_by = {"commit": asked.commit, "model_sources": model_sources(), "device": device}
+    for name in ("costs", PICKS):
+        if (folder / f"{name}.json").exists():
+            parser.error(f"{folder / name}.json is there already; what is predicted is written down once")
     folder.mkdir(parents=True, exist_ok=True)
     stamp = write_registered(folder, "costs", predicted_from_costs(cases, device), made_by)
     picked = write_picks(folder, {case.name: pick_of(case, devices.load(device)) for case in cases})

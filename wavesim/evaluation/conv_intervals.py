@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 from wavesim.evaluation.conv_blind_cases import BlindConvCase
-from wavesim.evaluation.conv_blind_scores import MANY_ROUNDS, RUNS, gains_of
+from wavesim.evaluation.conv_blind_scores import RUNS, gains_of
 from wavesim.evaluation.layer_blind_cases import BASELINE, SHORT_FIRST
 from wavesim.evaluation.layer_blind_runs import LayerBlindRun
 from wavesim.evaluation.layer_intervals import SpreadError, kinds_of
@@ -36,21 +36,12 @@ def errors_of(run: LayerBlindRun, case: BlindConvCase) -> Iterator[SpreadError]:
         yield SpreadError(kind, case.name, points - measured, spread_points(trace, points))
 
 
-def newest_runs() -> Iterator[tuple[LayerBlindRun, list[BlindConvCase]]]:
-    """The fourth blind run; before it is measured, those whose rounds today's costs are fitted to."""
-    folder, cases = RUNS["fourth"]
-    runs = [(folder, cases)] if LayerBlindRun(folder).is_measured else MANY_ROUNDS.values()
-    for folder, cases in runs:
-        yield LayerBlindRun(folder), list(cases())
-
-
 def main() -> int:
     """The command."""
-    found, name = [], ""
-    for run, cases in newest_runs():
-        found += [error for case in cases if case.name in run.rounds for error in errors_of(run, case)]
-        name = str(run.facts["device"])
-    kinds = kinds_of(found, name, is_split=False)
+    folder, cases = RUNS["fourth"]
+    run = LayerBlindRun(folder)
+    found = [error for case in cases() if case.name in run.rounds for error in errors_of(run, case)]
+    kinds = kinds_of(found, str(run.facts["device"]), is_split=False)
     document = {"level": LEVEL, "kinds": {kind: asdict(one) for kind, one in kinds.items()}}
     write_text(CONVOLUTION_INTERVALS, json.dumps(document, indent=1) + "\n")
     for kind, one in kinds.items():
