@@ -118,13 +118,17 @@ def conv_block() -> Pipeline:
 
 
 PIPELINE = products((64, 64), 4, (64, 4, 3, 2))
-# The second begins where the first ends, so that halos are awaited in earnest.
-CONV_PLAN = SemaphoreSync(TileSync(), orders={"second": Reversed(RowMajor())})
+# The second begins where the first ends, so that its blocks wait in earnest: for tiles that are being made.
+# Waits for tiles that were made long before could be dropped for hundreds of rounds unseen.
+REVERSED = {"second": Reversed(RowMajor())}
+CONV_PLAN = SemaphoreSync(TileSync(), orders=REVERSED)
 PROGRAMS: Mapping[str, Program] = {
     "ring": Program("semaphore_ring"),
-    "row": Program("semaphore_pipeline", SemaphoreSync(RowSync(), order=RowMajor()), PIPELINE),
+    "row": Program("semaphore_pipeline", SemaphoreSync(RowSync(), orders=REVERSED), PIPELINE),
     # Semaphores that one tile posts, and positions that blocks fetch.
-    "tile": Program("semaphore_pipeline", SemaphoreSync(TileSync(), order=Grouped(2)), PIPELINE),
+    "tile": Program(
+        "semaphore_pipeline", SemaphoreSync(TileSync(), order=Grouped(2), orders=REVERSED), PIPELINE
+    ),
     # Row kernels whose blocks take tile after tile, and splits of which the last to come merges all.
     "decode": Program("decode_chain", ROWS, decode_chain()),
     # Convolutions that wait for their halo tap by tap, in splits of the taps, and for a residual.

@@ -18,14 +18,16 @@ struct Words {
 };
 
 // A third of the consumers wait by Stage::wait, a third by the generated header's own wait, a third by a schedule from
-// warp 0, as the GEMMs do. Until row y of the producer is there; false if the run is aborted. By the block and not by its
-// tile: where `begin` has no barrier, warps that took different tiles would wait at each other's barriers for good.
+// warp 0, as the GEMMs do. Until row y of the producer is there; false if the run is aborted. By the block and the round,
+// so that each block does all three, and not by its tile: where `begin` has no barrier, warps that took different tiles
+// would wait at each other's barriers for good.
 template <class Edge, class Stage>
 bool wait_for_row(const cusync::SyncParams& sync, const Stage& stage, const cusync::Tile& tile) {
     bool is_there = true;
-    if (blockIdx.x % 3 == 0) {
+    const unsigned long long way = (blockIdx.x + host::rounds.load(std::memory_order_relaxed)) % 3;
+    if (way == 0) {
         for (int x = 0; x < Edge::columns; ++x) is_there = stage.wait(0, x, tile.y);
-    } else if (blockIdx.x % 3 == 1) {
+    } else if (way == 1) {
         for (int x = 0; x < Edge::columns; ++x) is_there = Edge::wait(sync.counters, x, tile.y) && is_there;
     } else {
         if (threadIdx.x == 0) {
