@@ -15,6 +15,7 @@ import tomllib
 from pathlib import Path
 
 from browser_lock import add_wheels
+from slim_wheel import slim_copy
 
 LITE = Path(__file__).parent
 ROOT = LITE.parent
@@ -204,7 +205,7 @@ def write_lock(pyodide: Path, wheels: list[Path], out: Path) -> None:
     """
     if not list(pyodide.glob("numpy-*.whl")):
         wheels = [*wheels, own_wheel("numpy", out)]
-    known = add_wheels(pyodide / "pyodide-lock.json", [Path(shutil.copy(wheel, pyodide)) for wheel in wheels])
+    known = add_wheels(pyodide / "pyodide-lock.json", [slim_copy(wheel, pyodide) for wheel in wheels])
     missing = sorted(set(KERNEL + NEEDS) - set(known))
     if missing:
         sys.exit(f"the site lacks {', '.join(missing)}; run make lock")
