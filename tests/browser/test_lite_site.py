@@ -166,6 +166,9 @@ def test_the_first_notebook_runs_without_network_as_it_does_with_numpy(site, vis
     with contextlib.redirect_stdout(io.StringIO()) as here:
         exec(MAKESPANS, {})  # noqa: S102  # our own words, here and in the page
     assert visit.page.evaluate(ASK, MAKESPANS).strip() == here.getvalue().strip()
+    lacking = visit.page.evaluate(ASK, "import numpy\nnumpy.fft")
+    assert "numpy.fft is not in this page" in lacking
+    assert "run the notebook with wavesim installed" in lacking
 
     visit.show("WhatIf(")
     visit.page.wait_for_selector(".wavesim .noUi-handle[aria-label]")
@@ -200,11 +203,3 @@ def test_a_browser_that_stores_nothing_says_so_in_a_sentence(site, visit):
     said = visit.page.get_by_role("alert").text_content()
     assert "store nothing" in said
     assert "WebAssembly" not in said
-
-
-@pytest.mark.lite
-def test_what_this_pages_numpy_lacks_is_named_in_a_sentence(site, visit):
-    visit.open(site, FIRST)
-    said = visit.page.evaluate(ASK, "import numpy\nnumpy.fft")
-    assert "numpy.fft is not in this page" in said
-    assert "run the notebook with wavesim installed" in said
