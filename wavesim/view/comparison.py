@@ -13,6 +13,7 @@ import plotly.graph_objects as go
 
 from wavesim.analysis.difference import Difference, explain_difference
 from wavesim.errors import DescriptionError
+from wavesim.guard.escaping import BREAK, Markup, element
 from wavesim.trace.trace import Trace
 from wavesim.view.canvas import Props, axis, axis_name, section
 from wavesim.view.difference_series import reason_range, reason_series, steps_of, strip_series, strips_of
@@ -20,9 +21,12 @@ from wavesim.view.figure_text import escaped, figure_of
 from wavesim.view.theme import Theme, find_theme
 from wavesim.view.timeline_data import Extras, TimelineParts, timeline_parts
 from wavesim.view.timeline_figure import FigureUpdate, timeline, timeline_update
-from wavesim.view.wording import plan_labels, signed_percent
+from wavesim.view.wording import plan_labels, signed_percent, text_width
 
 STRIP, STRIP_GAP, AXIS, HEADER, REASONS = 62, 10, 58, 46, 140
+REASONS_HEADER = 66  # a line each for the word, the plan and its times
+KEY_SIZE, TIGHT_SIZE = 13, 10
+KEY_SHARE = 0.85  # of the room, which other fonts than Inter need more of
 STRIPS = 3
 
 
@@ -102,7 +106,7 @@ def comparison_update(
     ]
     chosen = focus % len(explained)
     labels = [f"{pair.label}, {word}" for pair in explained for word in ("predicted", "measured")]
-    below = HEADER + STRIPS * (STRIP + STRIP_GAP) + AXIS + HEADER + REASONS
+    below = HEADER + STRIPS * (STRIP + STRIP_GAP) + AXIS + REASONS_HEADER + REASONS
     extras = Extras(tuple(labels), (2 * chosen, 2 * chosen + 1), below)
     text = title if title is not None else _finding(explained[chosen])
     parts = timeline_parts(
@@ -138,7 +142,7 @@ def _add_strips(
 ) -> None:
     """Three strips of dots under the busy SMs, on the same time axis."""
     first = len(parts.panels) + 1
-    bottom_px = REASONS + HEADER + AXIS
+    bottom_px = REASONS + REASONS_HEADER + AXIS
     scale = 1 / parts.frame.plot_height
     ends = pair.predicted.end_ns - pair.predicted.issue_ns.min() + pair.difference.tile_end_ns
     unit = f" {parts.unit.symbol}" if parts.unit.symbol else ""
@@ -159,6 +163,8 @@ def _add_strips(
     layout["xaxis"]["anchor"] = axis_name(first + STRIPS - 1)
     top = (bottom_px + STRIPS * (STRIP + STRIP_GAP) - STRIP_GAP) * scale
     key = f"{pair.label}: measured − predicted, above zero later or longer"
+    if text_width(f"Tile errors  {key}", KEY_SIZE) > KEY_SHARE * parts.frame.plot_width:
+        key = Markup("{}{}").format(BREAK, key)
     layout["annotations"].append(section("Tile errors", theme, top, key))
 
 
@@ -189,14 +195,22 @@ def _add_reasons(
             "nticks": 5,
         }
         data.append(reason_series(pair.difference, (x_name, y_name), parts.unit, theme))
-        words = _reason_text(pair, parts, is_alone=len(pairs) == 1)
+        room_px = (right - left) * parts.frame.plot_width
+        words = _reason_text(pair, parts, room_px, is_alone=len(pairs) == 1)
         head = section("Reasons" if place == 0 else "", theme, (REASONS + 6) * scale, words)
         layout["annotations"].append({**head, "x": left})
 
 
-def _reason_text(pair: TracePair, parts: TimelineParts, *, is_alone: bool) -> str:
-    """What the bars explain: the drawn passes, which rounds and setup are no part of."""
+def _reason_text(pair: TracePair, parts: TimelineParts, room_px: float, *, is_alone: bool) -> str:
+    """What the bars explain: the drawn passes, which rounds and setup are no part of.
+
+    Beside others the plan and its times, each on a line, in `room_px` as well as they go.
+    """
     ours, theirs = parts.unit.text(pair.predicted.makespan_ns), parts.unit.text(pair.measured.makespan_ns)
-    if not is_alone:
-        return f"{pair.label}, {ours} → {theirs}"
-    return f"from {ours} predicted to {theirs} measured, first issue to last end"
+    if is_alone:
+        return f"from {ours} predicted to {theirs} measured, first issue to last end"
+    lines = (pair.label, f"{ours} → {theirs}")
+    fits = max(text_width(line, KEY_SIZE) for line in lines) < KEY_SHARE * room_px
+    size = KEY_SIZE if fits else TIGHT_SIZE
+    spans = [element("span", line, style=f"font-size:{size}px") for line in lines]
+    return BREAK.join(["", *spans])

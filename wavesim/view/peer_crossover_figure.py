@@ -11,6 +11,7 @@ from wavesim.peers.dispatch import PeerCrossover
 from wavesim.view.canvas import Props, axis, base_layout, heading, note
 from wavesim.view.figure_text import figure_of
 from wavesim.view.theme import Theme, find_theme
+from wavesim.view.wording import span_text
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -68,5 +69,5 @@ def _line(found: PeerCrossover, word: str, index: int, theme: Theme, *, is_taken
 
 def _label(found: PeerCrossover, theme: Theme) -> list[Props]:
     """The table's ways in words, under the axis."""
-    words = "; ".join(f"{row.m_from:,} to {row.m_to:,}: {row.way}" for row in found.table)
+    words = "; ".join(f"{span_text(row.m_from, row.m_to)}: {row.way}" for row in found.table)
     return [note(f"taken: {words}", theme, 12, xref="paper", x=0, yref="paper", y=0.0, yshift=4)]

@@ -144,6 +144,11 @@ def wrapped(text: str, width_px: float, size_px: float) -> Markup:
     return BREAK.join(line.replace(NO_BREAK, " ") for line in textwrap.wrap(bound, letters))
 
 
+def span_text(first: int, last: int) -> str:
+    """Whole numbers from the first to the last: "1,025 to 2,048", or the one that there is."""
+    return f"{first:,}" if first == last else f"{first:,} to {last:,}"
+
+
 def text_width(text: str, size_px: float) -> float:
     """About how many pixels wide a line of Inter is."""
     return 0.5 * size_px * len(text)

@@ -7,6 +7,7 @@ import pytest
 from wavesim.cli.command_line import main
 from wavesim.peers.dispatch import PeerCrossover, WaysAtM, margin, text_of
 from wavesim.peers.prediction import past_tiles
+from wavesim.view.peer_crossover_figure import times_as_fast_over_rows
 
 
 def at(m: int, **times: int) -> WaysAtM:
@@ -33,6 +34,8 @@ def test_a_range_reaches_to_the_row_before_the_next_size_that_takes_another_way(
     assert (found.table[0].least, found.table[0].most) == (pytest.approx(20 / 12), 2.0)
     assert found.pays_from == 64
     assert "from: M = 64" in text_of(found)
+    words = [note.text for note in times_as_fast_over_rows(found, "simulated").layout.annotations]
+    assert "taken: 16 to 63: chunks; 64: stores" in words
 
 
 def test_tiles_pay_from_where_no_larger_size_takes_a_library_again():

@@ -32,6 +32,7 @@ from wavesim.view.step_series import curve_style
 from wavesim.view.theme import find_theme
 from wavesim.view.timeline_data import timeline_parts
 from wavesim.view.utilisation_figure import utilisation
+from wavesim.view.wording import text_width
 from wavesim.workloads.figure_one import TILE_NS, toy
 
 THEMES = pytest.mark.parametrize("theme", ["light", "dark"])
@@ -168,6 +169,19 @@ def test_a_comparison_says_both_times_and_the_largest_reason(pair: tuple[Trace, 
     text = figure_words(figure)
     assert "simulated on toy" in text
     assert "measured on toy, 2026-11-20, commit abc1234" in text
+
+
+@pytest.mark.parametrize(("width", "size"), [(560, 10), (1_000, 13)])
+def test_in_a_narrow_comparison_no_plans_reasons_run_into_the_next_ones(
+    pair: tuple[Trace, Trace], width: int, size: int
+) -> None:
+    figure = predicted_and_measured([pair] * 3, width=width)
+    words = [one for one in figure.layout.annotations if one.text and "→" in one.text]
+    assert [one.text.count("<br>") for one in words] == [2, 2, 2]
+    assert all(one.text.count(f"font-size:{size}px") == 2 for one in words)
+    longest = max(text_width(line, size) for line in ("Row semaphores (1)", "3.00 µs → 3.30 µs"))
+    margin = figure.layout.margin
+    assert longest < (words[1].x - words[0].x) * (width - margin.l - margin.r)
 
 
 def test_the_reasons_add_up_to_the_total(pair: tuple[Trace, Trace]) -> None:
