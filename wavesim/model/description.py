@@ -79,7 +79,7 @@ def load_description(path: str | Path, *, may_have_host: bool = False) -> Descri
     times: dict[str, int | None] = {}
     for position, entry in enumerate(top.required("stages", list)):
         table = DescriptionTable.of(path, f"stages[{position}].", entry, STAGES)
-        stage, times[stage.name] = stage_of(table, device), time_ns_of(table)
+        stage, times[stage.name] = _located(table, device), time_ns_of(table)
         if stage.name in stages:
             raise table.wrong("name", f"two stages are named {stage.name}; give each its own name")
         stages[stage.name] = stage
@@ -110,7 +110,10 @@ def _device(top: DescriptionTable) -> tuple[Device, Path | None]:
         return devices.load(str(top.path)), top.path
     name = str(top.required("device", str))
     if not devices.is_user_file(name):
-        return devices.load(name), None
+        try:
+            return devices.load(name), None
+        except DescriptionError as error:
+            raise DescriptionError(f"{top.field('device')}: {error}") from None
     file = top.path.parent / name
     return devices.load(str(file)), file
 
@@ -129,6 +132,14 @@ def time_ns_of(table: DescriptionTable) -> int | None:
     """A stage's measured time in nanoseconds, if it is said. Raises `RecordingError`."""
     time_us = table.number("kernel_us", 0.001, MAX_KERNEL_US)
     return None if time_us is None else round(time_us * 1000)
+
+
+def _located(table: DescriptionTable, device: Device) -> Stage:
+    """`stage_of`, whose errors say in which stage of which file."""
+    try:
+        return stage_of(table, device)
+    except DescriptionError as error:
+        raise DescriptionError(f"{table.path}: {table.where.rstrip('.')}: {error}") from None
 
 
 def stage_of(table: DescriptionTable, device: Device) -> Stage:

@@ -165,6 +165,18 @@ def _is_number(answer: Any) -> bool:
 
 
 def pair(answer: Any, meaning: str) -> tuple[Any, Any]:
-    """The answer as a pair. Raises `WrongAnswer` that says what the two are."""
+    """The answer as a pair, "4" in quotes as 4. Raises `WrongAnswer` that says what the two are."""
     require(isinstance(answer, tuple | list) and len(answer) == 2, f"two values are asked for: {meaning}.")
-    return answer[0], answer[1]
+    first, second = map(_unquoted, answer)
+    return first, second
+
+
+def _unquoted(answer: Any) -> Any:
+    """The number that a text is, or the answer as it is."""
+    try:
+        value = float(answer) if isinstance(answer, str) else None
+    except ValueError:
+        return answer
+    if value is None or not isfinite(value):
+        return answer
+    return int(value) if value == value // 1 else value

@@ -115,10 +115,9 @@ class Prediction(ipywidgets.VBox):
             if values[0] not in self.choices:
                 raise DescriptionError(f"choose one of: {', '.join(self.choices)}")
             return values
-        try:
-            return tuple(float(value) for value in values)
-        except (TypeError, ValueError):
-            raise DescriptionError("a number in every field, please") from None
+        return tuple(
+            _as_number(question, value) for question, value in zip(self.questions, values, strict=True)
+        )
 
     def _commit_fields(self) -> None:
         try:
@@ -151,3 +150,12 @@ def _number(question: str) -> Any:
 
 def _plain(value: Value) -> str:
     return value if isinstance(value, str) else f"{value:.4g}"
+
+
+def _as_number(question: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise DescriptionError(
+            f"a number in every field, please, such as 2.5: {question} has {str(value)!r}"
+        ) from None

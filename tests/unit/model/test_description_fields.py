@@ -81,6 +81,21 @@ def read(folder: Path, text: str) -> Description:
     return load_description(path)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("grid = [24, 8]", "grid = [-24, 8]", r"mine.toml: stages\[2\]: Grid: x is -24"),
+        ('device = "h200"', 'device = "H2OO"', r"mine.toml: field 'device': unknown device 'H2OO'"),
+    ],
+)
+def test_what_a_stage_or_device_cannot_be_is_said_with_its_place(
+    tmp_path: Path, old: str, new: str, said: str
+):
+    assert old in CHAIN
+    with pytest.raises(DescriptionError, match=said):
+        read(tmp_path, CHAIN.replace(old, new))
+
+
 def test_a_gemm_follows_from_its_sizes_and_tile(tmp_path: Path):
     (stage,) = read(tmp_path, GEMM).pipeline.stages
     assert isinstance(stage.work, Gemm)

@@ -25,8 +25,8 @@ def test_short_rows_first_fill_every_sm_until_the_end():
     [
         ("16.1", (3, 12), "12 for row block 3"),
         ("16.1", (9, 9), "9 for row block 0"),
-        ("16.2", (7, 7), "7 with row"),
-        ("16.2", (6, 6), "6 with reversed:row"),
+        ("16.2", (7, 7), "7 with short rows first"),
+        ("16.2", (6, 6), "6 with long rows first"),
     ],
 )
 def test_a_wrong_answer_gets_a_hint(number, answer, hint):

@@ -332,3 +332,16 @@ def test_an_unknown_exercise_is_named_with_those_there_are():
     for number in ("1.9", "99.1", "x"):
         with pytest.raises(DescriptionError, match="there are"):
             exercise(number)
+
+
+def test_numbers_of_a_pair_may_stand_in_quotes():
+    assert check("1.1", ("4", "3")).is_right
+    with pytest.raises(WrongAnswer, match="5 waves on one stream"):
+        check("1.1", ("5", 3))
+
+
+def test_a_number_of_chunks_that_is_nearly_best_is_told_the_best():
+    assert "within 1 % of the least" in check("17.1", 7).text
+    assert "within" not in check("17.1", 8).text
+    with pytest.raises(WrongAnswer, match="1 chunk takes"):
+        check("17.1", 1)

@@ -65,3 +65,9 @@ class TestPrediction:
         bundle = Prediction("are 3 < 4 waves?")._repr_mimebundle_()
         data = bundle[0] if isinstance(bundle, tuple) else bundle
         assert "are 3 &lt; 4 waves?" in data["text/html"]
+
+
+def test_the_field_without_a_number_is_named():
+    asked = Prediction("waves on one stream", "with semaphores")
+    with pytest.raises(DescriptionError, match="with semaphores has '2,5'"):
+        asked.commit("4", "2,5")

@@ -28,11 +28,11 @@ def grade_tiles(answer: Any) -> str:
 
 def grade_order(answer: Any) -> str:
     """Units under row semaphores, short rows first and long rows first."""
-    orders = (RowMajor(), Reversed(RowMajor()))
-    for given, order in zip(pair(answer, "short rows first, long rows first"), orders, strict=True):
+    orders = {"short rows first": RowMajor(), "long rows first": Reversed(RowMajor())}
+    for given, (words, order) in zip(pair(answer, ", ".join(orders)), orders.items(), strict=True):
         require(
             given == units(order, overlaps=True),
-            f"{given} with {order.name}? Write down when each of the four SMs is free, and which rows are "
+            f"{given} with {words}? Write down when each of the four SMs is free, and which rows are "
             "whole then.",
         )
     return "Short rows first are whole early, and their output tiles start beside the long rows."
