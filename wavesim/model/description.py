@@ -79,7 +79,7 @@ def load_description(path: str | Path, *, may_have_host: bool = False) -> Descri
     times: dict[str, int | None] = {}
     for position, entry in enumerate(top.required("stages", list)):
         table = DescriptionTable.of(path, f"stages[{position}].", entry, STAGES)
-        stage, times[stage.name] = _located(table, device), time_ns_of(table)
+        stage, times[stage.name] = stage_of(table, device), time_ns_of(table)
         if stage.name in stages:
             raise table.wrong("name", f"two stages are named {stage.name}; give each its own name")
         stages[stage.name] = stage
@@ -134,16 +134,18 @@ def time_ns_of(table: DescriptionTable) -> int | None:
     return None if time_us is None else round(time_us * 1000)
 
 
-def _located(table: DescriptionTable, device: Device) -> Stage:
-    """`stage_of`, whose errors say in which stage of which file."""
+def stage_of(table: DescriptionTable, device: Device) -> Stage:
+    """The stage that a table describes, for a device.
+
+    Raises `RecordingError` or `DescriptionError` that say in which stage of which file.
+    """
     try:
-        return stage_of(table, device)
+        return _stage(table, device)
     except DescriptionError as error:
         raise DescriptionError(f"{table.path}: {table.where.rstrip('.')}: {error}") from None
 
 
-def stage_of(table: DescriptionTable, device: Device) -> Stage:
-    """The stage that a table describes, for a device. Raises `RecordingError` or `DescriptionError`."""
+def _stage(table: DescriptionTable, device: Device) -> Stage:
     name = table.text("name")
     block = Block(
         table.required("threads", int),

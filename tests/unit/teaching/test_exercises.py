@@ -343,5 +343,5 @@ def test_numbers_of_a_pair_may_stand_in_quotes():
 def test_a_number_of_chunks_that_is_nearly_best_is_told_the_best():
     assert "within 1 % of the least" in check("17.1", 7).text
     assert "within" not in check("17.1", 8).text
-    with pytest.raises(WrongAnswer, match="1 chunk takes"):
+    with pytest.raises(WrongAnswer, match="in 1 it takes"):
         check("17.1", 1)

@@ -34,9 +34,8 @@ def grade_chunks(answer: Any) -> str:
     best = min(times, key=lambda count: times[count])
     if times[chunks] > NEARLY * times[best]:
         more = "fewer" if chunks > best else "more"
-        taken = "1 chunk takes" if chunks == 1 else f"{chunks} chunks take"
         raise WrongAnswer(
-            f"{taken} {times[chunks]:,.0f} µs there; try {more}: what does every chunk cost, "
+            f"in {chunks} it takes {times[chunks]:,.0f} µs there; try {more}: what does every chunk cost, "
             "and what is left that does not overlap?"
         )
     least = "" if chunks == best else f", within 1 % of the least, {times[best]:,.0f} with {best}"
