@@ -6,6 +6,7 @@ of the first has, which is all that the wait-kernel is for. As one persistent ke
 `launches.py` enqueues and captures them.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,11 +38,15 @@ class Program(Launches):
     default all that hold. `is_self_resetting`: the last block zeroes the counters, and not a memset before
     each run; by default where a block computes more than one tile. `limit_ns` is as for `SyncState`.
 
+    `follows_closely`: the first kernel of a plan by dependent launch is launched so too. It is there when
+    what is ahead of it in the stream ends, and touches no memory before. Ignored where its backend does not
+    know how to wait for that (`begins_calls`), or where a memset comes first.
+
     All that its runs write, they share: operands, counters, partial sums, records. `Launches` lets one run
     begin when the one before has ended. What shall run at the same time needs a program of its own.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # all named: how it is built and run
         self,
         pipeline: Pipeline,
         plan: Plan,
@@ -52,12 +57,14 @@ class Program(Launches):
         default: str = DEFAULT,
         options: tuple[Option, ...] | None = None,
         is_self_resetting: bool | None = None,
+        follows_closely: bool = False,
     ) -> None:
         self.build = build or Build()
         self.pipeline, self.plan, self.operands = pipeline, plan, operands
         self.backends = backends_of(pipeline, default)
         kernels = kernels_of(pipeline, plan, query(), default)
         self.sources = tuple(dict.fromkeys(kernel.source for kernel in kernels))
+        self._first_stages = kernels[0].stages
         self.shapes = {name: kernel.launch for kernel in kernels for name in kernel.stages}
         if is_self_resetting is None:
             is_self_resetting = plan.schedule.after != "end"
@@ -72,6 +79,10 @@ class Program(Launches):
             own_tickets=[name for name, backend in self.backends.items() if backend.resets_tickets],
         )
         self.sync, self._cupy = sync, require_cupy()
+        knows_how = (
+            plan.launch.follows == "start" and kernels[0].backend.begins_calls and not sync.needs_reset
+        )
+        self.follows_closely = follows_closely and knows_how
         self._wait_times: dict[str, Any] = {}
         self.functions: dict[str, Function] = {}
         launches = [launch for kernel in kernels for launch in self._launches(kernel)]
@@ -111,7 +122,12 @@ class Program(Launches):
                 "Use smaller tiles"
             )
         arguments = [argument for name in kernel.stages for argument in self._arguments(name)]
+        shape = replace(shape, is_dependent=shape.is_dependent or self._begins(first))
         return [*launches, DeviceLaunch(function, shape, tuple(arguments), stream, kernel.stages)]
+
+    def _begins(self, name: str) -> bool:
+        """Whether a stage's kernel waits for what is ahead of the run."""
+        return self.follows_closely and name in self._first_stages
 
     def _arguments(self, name: str) -> tuple[Any, ...]:
         work, backend = self.pipeline.stage(name).work, self.backends[name]
@@ -121,7 +137,9 @@ class Program(Launches):
             self.sync.clear_after_abort(partials)
         scratch = Scratch(partials.data.ptr if partials is not None else 0, self.sync.tickets(name))
         places = self.operands.places(name)
-        return (self.sync.params(name), *backend.stage_arguments(work, self.plan, places, scratch))
+        params = self.sync.params(name)
+        params["sync"]["call"]["begins"] = self._begins(name)
+        return (params, *backend.stage_arguments(work, self.plan, places, scratch))
 
     def _wait_launches(self, name: str, stream: int) -> list[DeviceLaunch]:
         dependency = self.pipeline.dependency_of(name)

@@ -70,7 +70,8 @@ class CupyRunner:
 
     `backend` computes the stages that name none. `limit_s` bounds every wait on the device: for how long what
     a block waits for may stand still, also while other programs hold the GPU. `is_graph` False launches on
-    plain streams instead of replaying a CUDA graph; small kernels then measure the host.
+    plain streams instead of replaying a CUDA graph; small kernels then measure the host. `follows_closely` is
+    as for `Program`.
     """
 
     def __init__(
@@ -80,11 +81,12 @@ class CupyRunner:
         is_graph: bool = True,
         commit: str | None = None,
         backend: str = DEFAULT,
+        follows_closely: bool = False,
     ) -> None:
         self._cupy = require_cupy()
         self.backend = backend_named(backend).name
         self.limit_ns = int(limit_s * 1e9)
-        self.is_graph = is_graph
+        self.is_graph, self.follows_closely = is_graph, follows_closely
         self.commit = commit if commit is not None else current_commit()
 
     @property
@@ -147,6 +149,7 @@ class CupyRunner:
             default=self.backend,
             options=options,
             is_self_resetting=is_self_resetting,
+            follows_closely=self.follows_closely,
         )
 
     def launcher(self, program: Program) -> Any:

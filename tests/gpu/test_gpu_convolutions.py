@@ -157,6 +157,33 @@ def test_chains_that_put_their_counters_back_are_right_in_every_replay(kernels, 
     assert not program.sync.values().any()
 
 
+@pytest.mark.parametrize("build", [None, DELAY], ids=["", "late"])
+@pytest.mark.parametrize("words", ["pdl", "pdl+row", "persistent+pdl+row"])
+def test_runs_that_follow_closely_leave_the_run_before_its_counters(kernels, words, build):
+    """A post of the run behind that came before counters were put back would leave one that is not 0."""
+    if kernels.backend != "hopper":
+        pytest.skip("portable kernels do not begin runs by dependent launch")
+    from wavesim_gpu.program import Program
+    from wavesim_gpu.runtime.references import reference
+
+    operands = kernels.operands(conv_chain(2, images=40), seed=23)
+    plan, limit = parse_plan(words), kernels.limit_ns
+    program = Program(
+        operands.pipeline,
+        plan,
+        operands,
+        build=build,
+        limit_ns=limit,
+        default=kernels.backend,
+        is_self_resetting=True,
+        follows_closely=True,
+    )
+    assert [launch.shape.is_dependent for launch in program.launches] == [True, True]
+    launch, expected = program.launcher(20), reference(operands, kernels.backend)
+    assert all(kernels.verdict(program, launch, expected).is_good for _ in range(5))
+    assert not program.sync.values().any()
+
+
 def test_convolutions_of_torch_agree(kernels):
     torch = pytest.importorskip("torch")
     from wavesim_gpu.runtime.element_types import to_float32

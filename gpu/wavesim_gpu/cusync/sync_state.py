@@ -147,9 +147,14 @@ class SyncState:
         """Device address of a stage's split-K tickets, one per tile; of no meaning without splits."""
         return int(self.words.data.ptr + WORD * self._ticket_starts.get(name, 0))
 
+    @property
+    def needs_reset(self) -> bool:
+        """Whether `reset` has something to zero before each run: kernels do not, and touch counters."""
+        return self._is_touched and not self._is_self_resetting
+
     def reset(self, stream: Any) -> None:
         """Zeroes semaphores, counters and tickets, in stream order, unless kernels do it or touch none."""
-        if self._is_self_resetting or not self._is_touched:
+        if not self.needs_reset:
             return
         self._cupy.cuda.runtime.memsetAsync(self.words.data.ptr, 0, self.words.nbytes, stream.ptr)
 

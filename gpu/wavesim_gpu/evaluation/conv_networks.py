@@ -11,6 +11,7 @@ neither side: `left_out` names them. `--parts` measures those of one size of ima
 import json
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -34,11 +35,11 @@ from wavesim_gpu.evaluation.baselines.torch_chain import require_torch
 from wavesim_gpu.evaluation.baselines.torch_convolutions import LABEL, convolutions_by_torch
 from wavesim_gpu.evaluation.baselines.torch_layer import graph_of_layers
 from wavesim_gpu.evaluation.layer_cases import PlanClass
-from wavesim_gpu.evaluation.layer_graphs import GraphTimes, graph_of_programs
+from wavesim_gpu.evaluation.layer_graphs import CLOSELY, GraphTimes, graph_of_programs
 from wavesim_gpu.evaluation.stem_cases import COLOURS
 from wavesim_gpu.kernels.convolution.conv_sm90 import ChainedHopperConvolution
 from wavesim_gpu.kernels.convolution.pack_pixels import with_packed_images
-from wavesim_gpu.runner import CupyRunner, WrongResultError, current_commit, require_safe
+from wavesim_gpu.runner import CupyRunner, WrongResultError, require_safe
 from wavesim_gpu.runtime.compiler import Build
 from wavesim_gpu.runtime.device import query, require_cupy, versions
 from wavesim_gpu.runtime.functions import compile_all, wanted_kernels
@@ -184,11 +185,15 @@ class NetworkRun:
         return max(1, round(BATCH_NS / (flops / 300_000)))
 
 
-def measure(out: Path, only: str, seconds: float, commit: str, *, parts: bool = False) -> int:
-    """Measures the cases whose name contains a text, none begun after `seconds`; how many were."""
+def measure(options: Namespace) -> int:
+    """Measures the cases that the command's options name; how many were."""
+    only, out = options.only, options.out
     began, torch = time.monotonic(), require_torch()
-    runner, device = CupyRunner(backend=BACKEND, commit=commit), query()
-    known = cases_of(parts=parts)
+    runner, device = (
+        CupyRunner(backend=BACKEND, commit=options.commit or None, follows_closely=options.closely),
+        query(),
+    )
+    known = cases_of(parts=options.parts)
     cases = [case for case in known if only in case.name]
     if not cases:
         names = ", ".join(case.name for case in known)
@@ -197,11 +202,12 @@ def measure(out: Path, only: str, seconds: float, commit: str, *, parts: bool = 
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "device": {name: value for name, value in asdict(device).items() if name != "sources"},
         "versions": {**versions(), "torch": torch.__version__},
-        "commit": commit or current_commit(),
+        "commit": runner.commit,
+        "follows_closely": options.closely,
         "cases": [],
     }
     for case in cases:
-        if time.monotonic() - began > seconds:
+        if time.monotonic() - began > options.seconds:
             break
         entry: dict[str, Any] = {
             "kind": "network",
@@ -237,13 +243,14 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, required=True, help="the results' file (JSON)")
     parser.add_argument("--only", default="", help="cases whose name contains this")
     parser.add_argument("--parts", action="store_true", help="the networks' parts, by their images' size")
+    parser.add_argument("--closely", action="store_true", help=CLOSELY)
     parser.add_argument(
         "--seconds", type=number, default=SECONDS, help=f"after which none is begun ({SECONDS:g})"
     )
     parser.add_argument("--commit", default="", help="commit of the kernels, where git cannot tell")
     try:
         options = parser.parse_args(sys.argv[1:] if words is None else words)
-        count = measure(options.out, options.only, options.seconds, options.commit, parts=options.parts)
+        count = measure(options)
     except (DescriptionError, DeviceError) as error:
         print(lines(str(error)), file=sys.stderr)  # noqa: T201
         return 2

@@ -1,16 +1,16 @@
 """`python -m wavesim_gpu.evaluation.layer_graphs --out FILE`: layers of models, ours and PyTorch's.
 
 Example: Llama-3-8B's layer at 1,024 tokens by our kernels under stream sync, dependent launch and semaphores,
-beside cuBLASLt, cuDNN's attention and torch's norms. Every candidate's results are compared with an fp32
-reference on poisoned outputs; then all run as CUDA graphs in turns for a few rounds, and the fastest of each
-class, torch's among them, in turns for the rounds that are reported. Runs in a graph take several sets of
-weights in turn where one would stay in the L2.
+beside cuBLASLt, cuDNN's attention and torch's norms. All results are compared with an fp32 reference on
+poisoned outputs; then all run as CUDA graphs in turns for a few rounds, and the fastest of each, torch too,
+in turns for those reported. Runs in a graph take several sets of weights where one would stay in the L2.
 """
 
 import json
 import math
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -34,7 +34,7 @@ from wavesim_gpu.evaluation.layer_cases import (
     weight_bytes,
 )
 from wavesim_gpu.program import Program
-from wavesim_gpu.runner import CupyRunner, current_commit, require_safe
+from wavesim_gpu.runner import CupyRunner, require_safe
 from wavesim_gpu.runtime.compiler import Build
 from wavesim_gpu.runtime.device import query, require_cupy, versions
 from wavesim_gpu.runtime.functions import compile_all, wanted_kernels
@@ -47,6 +47,7 @@ WARM_UP_S = 0.05
 BATCH_NS, MOST_RUNS, MOST_SETS, ALL_SETS_BYTES = 400_000, 32, 8, 240_000_000
 FLOPS_PER_NS, BYTES_PER_NS = 600_000, 4_000  # about what the GPU sustains, for the length of a batch only
 LONGEST_MESSAGE = 300
+CLOSELY = "under dependent launch a run's first kernel is launched so too, behind the run before"
 
 
 @dataclass
@@ -58,17 +59,18 @@ class GraphTimes:
     programs: Sequence[Program] = ()
 
 
-def measure_cases(cases: Sequence[MeasuredCase], out: Path, seconds: float, commit: str) -> dict[str, Any]:
-    """Measures cases, none begun after `seconds`, and writes the file after each."""
-    began, torch = time.monotonic(), require_torch()
-    runner = CupyRunner(backend=GEMM_BACKEND, commit=commit)
+def measure_cases(cases: Sequence[MeasuredCase], options: Namespace) -> dict[str, Any]:
+    """Measures cases under the command's options, and writes the file after each."""
+    began, torch, seconds = time.monotonic(), require_torch(), options.seconds
+    runner = CupyRunner(backend=GEMM_BACKEND, commit=options.commit or None, follows_closely=options.closely)
     result: dict[str, Any] = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "device": {name: value for name, value in asdict(query()).items() if name != "sources"},
         "versions": {**versions(), "torch": torch.__version__},
-        "commit": commit or current_commit(),
+        "commit": runner.commit,
         "rounds": ROUNDS,
         "serialises_bias": False,
+        "follows_closely": options.closely,
         "cases": [],
     }
     tried: dict[tuple[str, str], list[GraphCandidate]] = {}
@@ -84,7 +86,7 @@ def measure_cases(cases: Sequence[MeasuredCase], out: Path, seconds: float, comm
             _say(f"{time.monotonic() - began:6.1f} s  compiled all of kind {case.kind}")
         found = _measured(torch, runner, case, tried[case.kind, case.name])
         result["cases"].append(found)
-        write_text(out, json.dumps(result, indent=1) + "\n")
+        write_text(options.out, json.dumps(result, indent=1) + "\n")
         _say(f"{time.monotonic() - began:6.1f} s  {_line(found)}")
     return result
 
@@ -277,10 +279,11 @@ def graphs_command(
         "--seconds", type=number, default=SECONDS, help=f"after these no case is begun ({SECONDS:g})"
     )
     parser.add_argument("--only", default="", help="cases of this kind and name, or of a part of them")
+    parser.add_argument("--closely", action="store_true", help=CLOSELY)
     parser.add_argument("--commit", default="", help="commit of the kernels, where git cannot tell")
     try:
         options = parser.parse_args(sys.argv[1:] if words is None else words)
-        result = measure_cases(named(options.only), options.out, options.seconds, options.commit)
+        result = measure_cases(named(options.only), options)
     except (DescriptionError, DeviceError) as error:
         print(lines(str(error)), file=sys.stderr)  # noqa: T201
         return 2

@@ -84,7 +84,9 @@ class StageBackend(ABC):
     `reasons` says of the words that it does not run why, and what to use. With `waits_by_tile` each tile has
     a wait schedule (`cusync::TileStage`), else all tiles of a row share one. A plan's `prefetch` is what the
     simulator assumes: how much a block of these kernels loads before it waits follows from its shared memory.
-    With `resets_tickets` the kernels leave the tickets of split K at zero themselves.
+    With `resets_tickets` the kernels leave the tickets of split K at zero themselves. With `begins_calls` one
+    that is launched before what is ahead of it in the stream has ended waits for that, where it is told to,
+    before it touches memory (`begins_call` in kernels/sm90/block.cuh).
     """
 
     name: ClassVar[str]
@@ -93,6 +95,7 @@ class StageBackend(ABC):
     works: ClassVar[tuple[type, ...]]
     waits_by_tile: ClassVar[bool] = True
     resets_tickets: ClassVar[bool] = False
+    begins_calls: ClassVar[bool] = False
     runs: ClassVar[tuple[Combination, ...]]
     reasons: ClassVar[Mapping[str, str]] = {}
 

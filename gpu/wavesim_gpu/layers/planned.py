@@ -21,7 +21,7 @@ from wavesim.plan.plan import Plan
 from wavesim_gpu.cusync.sync_state import SyncState
 from wavesim_gpu.hang.launch_recorder import active_recorder
 from wavesim_gpu.hang.planned_run import PlannedRun
-from wavesim_gpu.kernels.backend import Addresses, Backend
+from wavesim_gpu.kernels.backend import Addresses
 from wavesim_gpu.kernels.stage_backend import KernelLaunch
 from wavesim_gpu.layers.description import MlpCall, MlpShape
 from wavesim_gpu.planned_kernels import PlannedKernel, kernels_of
@@ -60,7 +60,8 @@ class PlannedMlp:
     `follows_closely`: the first kernel is launched by programmatic dependent launch too, so that it is there,
     waiting, when what is ahead of it in the stream ends. That is right after any kernel, of any library: no
     thread reads or writes memory, nor lets the second kernel start, before the grid ahead has ended and its
-    writes are visible (`begins_call` in kernels/sm90/block.cuh). Backends without dependent launch ignore it.
+    writes are visible (`begins_call` in kernels/sm90/block.cuh). Backends that do not
+    know how to ignore it.
     Raises `DescriptionError` for a plan or a pipeline that it does not run, `CompileError` and `DeviceError`.
     """
 
@@ -74,7 +75,7 @@ class PlannedMlp:
         self.what = f"mlp of {(shape.m, shape.k, shape.n1, shape.n2)} {shape.dtype}"
         self._kernels = kernels_of(pipeline, plan, query())
         self._backends = {name: kernel.backend for kernel in self._kernels for name in kernel.stages}
-        self.follows_closely = follows_closely and all(map(_knows_dependence, self._backends.values()))
+        self.follows_closely = follows_closely and self._kernels[0].backend.begins_calls
         partials = [
             backend.partial_bytes(gemm, plan)
             for gemm, backend in zip(gemms, self._backends.values(), strict=True)
@@ -276,11 +277,6 @@ def _require_fit(shape: MlpShape, pipeline: Pipeline, plan: Plan) -> None:
             f"pipeline {pipeline.name} computes {found}; an MLP of {shape} is {wanted}"
             + (", with gates='halves'" if shape.gate else "")
         )
-
-
-def _knows_dependence(backend: Backend) -> bool:
-    """Whether its kernels wait for the grid before where they are launched ahead of its end."""
-    return any("pdl" in combination.launches for combination in backend.runs)
 
 
 def _tile_text(gemm: Gemm) -> str:

@@ -68,6 +68,7 @@ class HopperConvolution(StageBackend):
     source = Hopper.source
     works = (Conv2D,)
     resets_tickets = True
+    begins_calls = True
     runs = (
         Combination(("tile", "persistent"), ("one-stream", "graph", "pdl"), ("boundary",)),
         Combination(("tile", "persistent"), ("streams", "streams:no-wait-kernel", "pdl"), (SEMAPHORES,)),

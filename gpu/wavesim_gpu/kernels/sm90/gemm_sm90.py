@@ -37,6 +37,7 @@ class Hopper(Backend):
     """TMA, wgmma, warps with roles; a block per tile, persistent, two stages in one kernel, Stream-K."""
 
     name = family = "hopper"
+    begins_calls = True
     source = Path(__file__).with_name("gemm_sm90.cu")
     tiles = tuple((m, n, TILE_K) for m, n in TILE_CONFIGS)
     activations = (None, *ACTIVATIONS)

@@ -53,7 +53,7 @@ def measured(monkeypatch):
         return {"kind": case.kind, "name": case.name, "failed": "pretended"}
 
     monkeypatch.setattr(layer_graphs, "require_torch", lambda: SimpleNamespace(__version__="pretended"))
-    monkeypatch.setattr(layer_graphs, "CupyRunner", lambda **_: None)
+    monkeypatch.setattr(layer_graphs, "CupyRunner", lambda **_: SimpleNamespace(commit="test"))
     monkeypatch.setattr(layer_graphs, "query", lambda: H200)
     monkeypatch.setattr(layer_graphs, "versions", dict)
     monkeypatch.setattr(layer_graphs, "_possible", lambda runner, case: [])
@@ -98,7 +98,7 @@ def test_a_network_is_cut_into_segments_that_hold_each_convolution_once(name):
 
 def test_a_network_that_is_no_case_is_refused(measured, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(conv_networks, "require_torch", lambda: SimpleNamespace(__version__="pretended"))
-    monkeypatch.setattr(conv_networks, "CupyRunner", lambda **_: None)
+    monkeypatch.setattr(conv_networks, "CupyRunner", lambda **_: SimpleNamespace(commit="test"))
     monkeypatch.setattr(conv_networks, "query", lambda: H200)
     assert conv_networks.main(["--out", str(tmp_path / "none.json"), "--only", "alexnet"]) == 2
     assert "it is in none of resnet-50 batch 1, vgg-19 batch 1" in capsys.readouterr().err
