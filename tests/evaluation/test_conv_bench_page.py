@@ -10,7 +10,15 @@ import pytest
 
 from wavesim.evaluation import conv_bench_page as pages
 from wavesim.evaluation.conv_bench_figures import chain_figure, single_figure
-from wavesim.evaluation.conv_bench_results import ASKED, FILTERS_FIRST, FOLDER, PICKED, bench_run
+from wavesim.evaluation.conv_bench_results import (
+    ASKED,
+    ASKED_BY_PDL,
+    CLOSELY,
+    FILTERS_FIRST,
+    FOLDER,
+    PICKED,
+    bench_run,
+)
 from wavesim.evaluation.conv_bench_scores import fine_over_coarse, gain_errors, in_same_tiles
 from wavesim.evaluation.conv_blind_scores import FOURTH, gains_of
 from wavesim.evaluation.conv_choices import (
@@ -50,6 +58,18 @@ def test_the_page_has_what_later_kernels_were_measured_at():
     assert f"<!-- filters-first: begin -->\n{found}\n<!-- filters-first: end -->" in page
 
 
+def test_the_page_has_what_runs_gain_that_begin_by_dependent_launch_too():
+    page = pages.PAGE.read_text("utf-8")
+    run = bench_run(CLOSELY)
+    found = pages.block(run, (*ASKED, *ASKED_BY_PDL))
+    assert f"<!-- closely: begin -->\n{found}\n<!-- closely: end -->" in page
+    by_pdl = next(one for one in ASKED_BY_PDL if "batch 1" in one.words)
+    apart = by_pdl.speeds(bench_run(FILTERS_FIRST).cases)
+    closely = by_pdl.speeds(run.cases)
+    assert closely.keys() == apart.keys()
+    assert geometric_mean(closely.values()) > geometric_mean(apart.values())
+
+
 def test_the_page_has_what_is_picked_today_and_its_measured_times():
     page = pages.PAGE.read_text("utf-8")
     assert f"<!-- picked-today: begin -->\n{pages.picked_today()}\n<!-- picked-today: end -->" in page
@@ -72,7 +92,8 @@ def test_in_many_waves_of_56x56_images_persistent_kernels_are_picked_and_in_one_
 
 
 def test_what_the_page_says_of_picks_above_batch_1_is_what_they_take():
-    times = {case["name"]: times_of(case) for case in bench_run(FILTERS_FIRST).cases}
+    pairs = [case for case in bench_run(FILTERS_FIRST).cases if case["kind"] == "pair"]
+    times = {case["name"]: times_of(case) for case in pairs}
     over = {
         name: times[name]["stream"] / one.measured_ns - 1
         for (kind, name), one in read_choices(TODAYS_CHOICES).items()

@@ -35,11 +35,11 @@ USUAL = 3  # rows and columns of a filter
 SHIFT = 0.18  # categories between the two marks of one case
 
 
-def write_pictures(singles: BenchRun, pairs: BenchRun) -> None:
+def write_pictures(run: BenchRun) -> None:
     """Both pictures in both themes."""
     for theme in THEMES:
-        save_figure(single_figure(singles, theme), IMAGES / f"convolutions-single-{theme}.svg")
-        save_figure(chain_figure(pairs, theme), IMAGES / f"convolutions-pairs-{theme}.svg")
+        save_figure(single_figure(run, theme), IMAGES / f"convolutions-single-{theme}.svg")
+        save_figure(chain_figure(run, theme), IMAGES / f"convolutions-pairs-{theme}.svg")
 
 
 def single_figure(run: BenchRun, theme: str = "light") -> "Figure":
@@ -66,7 +66,7 @@ def single_figure(run: BenchRun, theme: str = "light") -> "Figure":
         fitting("speed over cuDNN", dots, WITHIN),
         title=f"One convolution of ours has {mean:.2f} of cuDNN's speed (geometric mean of {len(dots)})",
         source=f"time of cuDNN with cudnn.benchmark, channels last, over ours; {_measured(run)}",
-        size_name="batch; of 1x1 and 7x7 channels and filters (s2: stride 2)",
+        size_name="batch; of 1x1 channels and filters (s2: stride 2)",
         columns=2,
         panel_height=140,
         theme=theme,

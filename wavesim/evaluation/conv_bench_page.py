@@ -12,11 +12,14 @@ from pathlib import Path
 from wavesim.evaluation.conv_bench_figures import write_pictures
 from wavesim.evaluation.conv_bench_results import (
     ASKED,
+    ASKED_BY_PDL,
+    CLOSELY,
     FILTERS_FIRST,
     PDL,
     PICKED,
     SEMAPHORES,
     STREAM,
+    AskedSpeed,
     BenchRun,
     Case,
     bench_run,
@@ -38,7 +41,7 @@ UNMEASURED = (
 )
 
 
-def block(run: BenchRun | None) -> str:
+def block(run: BenchRun | None, asked: Sequence[AskedSpeed] = ASKED) -> str:
     """What stands between the page's marks."""
     if run is None:
         return UNMEASURED
@@ -47,13 +50,13 @@ def block(run: BenchRun | None) -> str:
         "CUDA graphs with several runs each, of the fastest tile and plan of each class in earlier rounds; "
         "results compared with an fp32 reference first."
     )
-    return "\n\n".join([how, figure_table(run), "\n".join(_case_table(run))])
+    return "\n\n".join([how, figure_table(run, asked), "\n".join(_case_table(run))])
 
 
-def figure_table(run: BenchRun) -> str:
+def figure_table(run: BenchRun, asked: Sequence[AskedSpeed] = ASKED) -> str:
     """What was asked for, and what came of it, as far as the run has cases of it."""
     head = "| speed | judged by | must | aim | measured | reached | cases, least to most |"
-    rows = [one.row(run.cases) for one in ASKED if one.speeds(run.cases)]
+    rows = [one.row(run.cases) for one in asked if one.speeds(run.cases)]
     return "\n".join([head, "|---|---|--:|--:|--:|---|---|", *rows])
 
 
@@ -113,10 +116,11 @@ def main(words: list[str] | None = None) -> int:
     text = with_marked_block(PAGE, read_text(PAGE, MOST_PAGE), "convolutions", block(run))
     later = bench_run(FILTERS_FIRST)
     text = with_marked_block(PAGE, text, "filters-first", block(with_choices(later)))
+    text = with_marked_block(PAGE, text, "closely", block(bench_run(CLOSELY), (*ASKED, *ASKED_BY_PDL)))
     text = with_marked_block(PAGE, text, "picked-today", picked_today())
     write_text(PAGE, text)
-    if run is not None and later is not None and not options.text:
-        write_pictures(run, later)
+    if later is not None and not options.text:
+        write_pictures(later)
     return 0
 
 

@@ -16,6 +16,7 @@ from wavesim.guard.documents import read_json
 
 FOLDER = Path(__file__).parents[2] / "gpu" / "results" / "convolutions"
 FILTERS_FIRST = FOLDER / "filters-first"  # of kernels that load filters before they wait
+CLOSELY = FOLDER / "closely"  # the same, where a run's first kernel is launched by dependent launch too
 SINGLE, PAIR = "single", "pair"
 STREAM, PDL, SEMAPHORES = "stream", "pdl", "semaphores"
 PICKED = "picked"  # by predictions alone, before (conv_choices.py)
@@ -166,6 +167,22 @@ ASKED = (
         _is_chain,
     ),
     *_as_picked(),
+)
+
+# The same of dependent launch alone, with no semaphores.
+ASKED_BY_PDL = (
+    AskedSpeed(
+        "pairs at batch 1, dependent launch alone, over stream sync",
+        PDL,
+        STREAM,
+        "geometric mean",
+        1.10,
+        1.25,
+        _is_pair_of_one,
+    ),
+    AskedSpeed(
+        "chains of four, dependent launch alone, over stream sync", PDL, STREAM, "least", 0.98, 1.0, _is_chain
+    ),
 )
 
 

@@ -153,9 +153,10 @@ def _measured(heading: str, images_text: str, name: str, runs: Mapping[str, Any]
     missing = [images for images in BATCHES if images not in map(_batch, cases)]
     lines += [f"\nBatch {images}: {UNMEASURED}." for images in missing]
     left_out = ", ".join(cases[0]["left_out"])
+    commits = ", ".join(sorted({case["commit"] for case in cases}))
     how = (
         f"All convolutions one after the other in a CUDA graph on one {runs['device']['name']}, "
-        f"{runs['date'][:10]}, commit {runs['commit']}: medians of 20 interleaved rounds. PyTorch: "
+        f"{runs['date'][:10]}, commit {commits}: medians of 20 interleaved rounds. PyTorch: "
         "cuDNN, channels last, `cudnn.benchmark`, with ReLU and residuals as kernels of its own, which are "
         f"in our epilogues. Neither side has {left_out}. Each of ours is in the tiles that suit it alone, in "
         f"segments of 12 convolutions at most, between which the stream synchronises. {images_text}"
@@ -174,14 +175,13 @@ def fastest_of(case: Mapping[str, Any]) -> dict[str, int]:
 def network_run(folder: Path = FOLDER) -> dict[str, Any] | None:
     """The networks of all results files of a folder, in one; None where there are none."""
     found: dict[str, Any] | None = None
-    commits: list[str] = []
     for path in sorted(folder.glob("*.json")) if folder.is_dir() else ():
         results = read_json(path, MOST_BYTES)
         cases = [case for case in results["cases"] if case["kind"] == KIND]
         if cases:
-            commits.append(results["commit"][:7])
+            cases = [{**case, "commit": results["commit"][:7]} for case in cases]
             found = {**results, "cases": [*(found["cases"] if found else ()), *cases]}
-    return None if found is None else {**found, "commit": ", ".join(dict.fromkeys(commits))}
+    return found
 
 
 def _batch(case: Mapping[str, Any]) -> int:
