@@ -16,6 +16,7 @@ from wavesim.guard.documents import read_json
 
 FOLDER = Path(__file__).parents[2] / "gpu" / "results" / "convolutions"
 FILTERS_FIRST = FOLDER / "filters-first"  # of kernels that load filters before they wait
+PUBLISHED = FOLDER / "published"  # the same kernels, what the paper's Figure 7 has besides
 CLOSELY = FOLDER / "closely"  # the same, where a run's first kernel is launched by dependent launch too
 SINGLE, PAIR = "single", "pair"
 STREAM, PDL, SEMAPHORES = "stream", "pdl", "semaphores"

@@ -6,12 +6,13 @@ between two kernels, and how much the tail of the first kernel's last wave. Wher
 measured on an H200, by `conv_bench` or in a blind run, that stands beside.
 """
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
 import numpy as np
 
-from wavesim.evaluation.conv_bench_results import FILTERS_FIRST, Case, bench_run
+from wavesim.evaluation.conv_bench_results import FILTERS_FIRST, PUBLISHED, Case, bench_run
 from wavesim.evaluation.conv_blind_cases import BlindConvCase
 from wavesim.evaluation.conv_blind_scores import MANY_ROUNDS, RUNS
 from wavesim.evaluation.conv_runs import TORCH
@@ -113,8 +114,8 @@ def measured_saves(count: int, channels: int, batch: int) -> str:
     By `conv_bench` each side in its best tiles; else by blind runs in the tiles of those that stream sync is
     fastest in, marked.
     """
-    found = bench_run(FILTERS_FIRST)
-    for case in found.cases if found is not None else ():
+    found = [run.cases for run in map(bench_run, (FILTERS_FIRST, PUBLISHED)) if run is not None]
+    for case in itertools.chain.from_iterable(found):
         if _is_of(case, count, channels, batch):
             ours = [one for one in case["finalists"] if one["class"] != TORCH]
             ours.sort(key=lambda one: one["median_ns"], reverse=True)  # of a plan the fastest tiles stay

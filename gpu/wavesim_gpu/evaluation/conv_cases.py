@@ -41,6 +41,7 @@ BOTTLENECKS = ((56, 256, 64), (28, 512, 128), (14, 1024, 256), (7, 2048, 512))
 VGG_PAIRS = ((128, 112, 4), (256, 56, 8), (512, 28, 16))
 CHAINS = ((256, 14), (512, 7))
 CHAIN_BATCHES = (1, 8, 32)
+PUBLISHED_BATCHES = (4, 12, 20, 28)  # of cuSync's Figure 7, beside 1
 # By filters, at most; more than that is as the last.
 TILES: dict[int, tuple[Tile, ...]] = {
     64: ((256, 64), (128, 64), (64, 64)),
@@ -175,7 +176,9 @@ def all_cases() -> list[ConvCase | StemCase]:
 
 def cases_named(text: str) -> Sequence[MeasuredCase]:
     """Those whose kind and name have all its words in order. Raises `DescriptionError` if there are none."""
-    found = [case for case in all_cases() if _has_words(f"{case.kind} {case.name}", text)]
+    found = [
+        case for case in (*all_cases(), *published_cases()) if _has_words(f"{case.kind} {case.name}", text)
+    ]
     if not found:
         raise DescriptionError(f"--only is {shown(text)}; it is in no case, such as 'pair 3x3 28x28'")
     return found
@@ -215,5 +218,14 @@ def _pairs() -> Iterator[ConvCase]:
 
 def _chains() -> Iterator[ConvCase]:
     for images in CHAIN_BATCHES:
+        for channels, size in CHAINS:
+            yield ConvCase("chain", images, size, channels, channels, count=4)
+
+
+def published_cases() -> Iterator[ConvCase]:
+    """What the paper's Figure 7 has besides: measured after the blind runs, some of which have these."""
+    for images in PUBLISHED_BATCHES:
+        for channels, size in IMAGE_SIZES.items():
+            yield ConvCase("pair", images, size, channels, channels, count=2)
         for channels, size in CHAINS:
             yield ConvCase("chain", images, size, channels, channels, count=4)
