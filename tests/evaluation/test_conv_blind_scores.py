@@ -12,6 +12,7 @@ from wavesim.evaluation.conv_bench_results import FILTERS_FIRST, bench_run
 from wavesim.evaluation.conv_bench_results import FOLDER as BENCH
 from wavesim.evaluation.conv_blind_cases import (
     convolution_cases,
+    fifth_convolution_cases,
     fourth_convolution_cases,
     second_convolution_cases,
     third_convolution_cases,
@@ -109,6 +110,16 @@ def _sizes(cases):
             67,
             (*convolution_cases(), *second_convolution_cases(), *third_convolution_cases()),
         ),
+        (
+            fifth_convolution_cases(),
+            63,
+            (
+                *convolution_cases(),
+                *second_convolution_cases(),
+                *third_convolution_cases(),
+                *fourth_convolution_cases(),
+            ),
+        ),
     ],
 )
 def test_no_case_of_a_later_run_is_one_of_those_before_or_of_the_benchmark(cases, count, before):
@@ -128,6 +139,12 @@ def test_no_case_of_a_later_run_is_one_of_those_before_or_of_the_benchmark(cases
 def test_sizes_of_the_fourth_run_are_not_those_that_costs_were_fitted_to():
     fitted = _sizes((*convolution_cases(), *second_convolution_cases(), *third_convolution_cases()))
     assert not _sizes(fourth_convolution_cases()) & fitted
+    assert not _sizes(fifth_convolution_cases()) & (fitted | _sizes(fourth_convolution_cases()))
+
+
+def test_in_most_of_the_fifth_run_row_and_tile_semaphores_are_two_programs():
+    cases = [case for case in fifth_convolution_cases() if {"pdl+row", "pdl+tile"} <= set(case.plans)]
+    assert sum(not are_one_program(case) for case in cases) >= 20
 
 
 @pytest.mark.parametrize("name", ["third", "fourth"])

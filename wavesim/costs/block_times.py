@@ -125,7 +125,11 @@ def _convolution_times(
 
     @cache
     def crowded(block: BlockTimes, fill: float) -> BlockTimes:
-        return replace(block, loop_cycles=block.loop_cycles * costs.crowd_ratio(conv, fill))
+        return replace(
+            block,
+            loop_cycles=block.loop_cycles * costs.crowd_ratio(conv, fill),
+            other_cycles=block.other_cycles + costs.store_cycles(conv, fill) - costs.store_cycles(conv),
+        )
 
     last = count % sms
     issued = [

@@ -31,15 +31,14 @@ LAYER_OVERHEADS = ("setup_ns", "block_ns", "boundary_ns", "dependent_ns", "reset
 CONVOLUTION_TIMES = (
     *("slot_ns", "poll_ns", "k_block_wait_ns", "wide_k_block_wait_ns", "dependent_ns", "post_ns", "reset_ns"),
     *("memset_ns", "rearm_ns", "partial_ns", "fixup_ns", "post_visibility_ns", "column_visibility_ns"),
-    *("persistent_ns", "next_ns", "staying_post_ns"),
+    *("persistent_ns", "next_ns", "staying_post_ns", "look_ns"),
     *("light_slot_ns", "light_k_block_wait_ns", "spread_ns", "few_k_blocks_ns"),
 )
 CONVOLUTION_RATES = {
-    **dict.fromkeys(("narrow_cycles", "small_cycles", "short_cycles", "short_pixel_cycles"), "cycles"),
-    **dict.fromkeys(("crowd_share", "narrow_alone_ratio", "narrow_full_ratio"), "ratio"),
-    "tap_pixel_cycles": "cycles",
-    "overlap_share": SHARE,
-    "limit_ghz": "GHz",
+    **dict.fromkeys(("tap_cycles", "full_cycles", "short_cycles", "short_pixel_cycles"), "cycles"),
+    **dict.fromkeys(("crowd_share", "narrow_share"), "ratio"),
+    **dict.fromkeys(("overlap_share", "rest_share"), SHARE),
+    **dict.fromkeys(("limit_ghz", "most_ghz"), "GHz"),
     "l2_bytes_per_cycle": "bytes/cycle",
 }
 LAYER_CLOCK = ("limit_ghz", "rest_share", "bf16_share")

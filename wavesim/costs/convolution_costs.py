@@ -19,7 +19,7 @@ from wavesim.costs.tile_costs import WIDE_AREA, TileCosts, tile_costs_of
 from wavesim.model.convolution import Conv2D
 
 SECTION = "convolutions"
-SMALL_ROWS, NARROW_ROWS, NARROW_COLUMNS, WIDE_COLUMNS = 64, 128, 64, 256
+NARROW_ROWS, NARROW_COLUMNS, WIDE_COLUMNS = 128, 64, 256
 CROWDED_SPLITS, CROWDED_FILL, FEW_K_BLOCKS = 4, 0.75, 4
 CONTROL_BYTES, EPILOGUE_BUFFER_BYTES = 1024, 2 * 64 * 128  # of a block, and of each of its MMA warpgroups
 
@@ -34,11 +34,12 @@ class OwnCosts:
     `dependent_ns`, `post_ns`, `post_visibility_ns`, `column_visibility_ns` and `reset_ns`: as in `CostModel`.
     `memset_ns`: between two runs in one graph, to reset what splits count with; `rearm_ns`: the same for
     semaphores, by the last block of a run. `partial_ns`: storing a split's sums, whatever their size;
-    `fixup_ns`: adding those of a tile of 128x256, others by their area.
-    `narrow_cycles`: what a tile of 128x64 takes besides, others of 64 columns by their rows. An SM loads
-    `l2_bytes_per_cycle`; of kernels larger than 1x1, whose tile's pixels lie in several runs of memory,
-    `tap_pixel_cycles` a pixel slower. With fewer channels than a k-block has, TMA takes `short_cycles` and
-    `short_pixel_cycles` a pixel. `limit_ghz`: the clock with all tensor cores at work.
+    `fixup_ns`: adding those of a tile of 128x256, others by their area. `look_ns`: each semaphore that a
+    block looks at. An SM loads `l2_bytes_per_cycle`; each k-block of kernels larger than 1x1, whose tile's
+    pixels lie in several runs of memory, takes `tap_cycles` more. A tile of 128x256 takes `full_cycles`
+    longer where there is a block on each SM, others by their area and by how many SMs have one. With fewer
+    channels than a k-block has, TMA takes `short_cycles` and `short_pixel_cycles` a pixel. `limit_ghz`: the
+    clock with all tensor cores at work; `most_ghz`, `rest_share`: as in `LoadClock`.
 
     A persistent kernel takes `persistent_ns` longer before its first tiles; its k-blocks take as much longer
     as those of blocks that wait. A block that goes on with another tile takes `next_ns` for it, not the
@@ -49,8 +50,8 @@ class OwnCosts:
     `light_k_block_wait_ns` stand for the two above. Splits are crowded where K is in `CROWDED_SPLITS` or more
     and blocks are on more than `CROWDED_FILL` of the SMs; on more than half of them each loop takes as much
     longer as they are more, times `crowd_share`. A tile's splits end up to `spread_ns` later than the first
-    tile's. Tiles of 64 columns take `narrow_alone_ratio` of the loop's time alone, `narrow_full_ratio` beside
-    a block on each SM; `small_cycles`: what one of 64x64 takes besides. Under semaphores a 1x1 of up to
+    tile's. In tiles of 64 columns loops larger than 1x1 take as much longer as SMs have a block, times
+    `narrow_share` for each 128 rows. Under semaphores a 1x1 of up to
     `FEW_K_BLOCKS` posts and looks `few_k_blocks_ns` later each, but in persistent kernels.
     """
 
@@ -66,24 +67,25 @@ class OwnCosts:
     dependent_ns: int
     partial_ns: int
     fixup_ns: int
-    narrow_cycles: float
+    look_ns: int
     short_cycles: float
     short_pixel_cycles: float
     l2_bytes_per_cycle: float
-    tap_pixel_cycles: float
+    tap_cycles: float
+    full_cycles: float
     column_visibility_ns: int
     persistent_ns: int
     next_ns: int
     staying_post_ns: int
     overlap_share: float
     limit_ghz: float
+    most_ghz: float
+    rest_share: float
     light_slot_ns: int
     light_k_block_wait_ns: int
     crowd_share: float
     spread_ns: int
-    narrow_alone_ratio: float
-    narrow_full_ratio: float
-    small_cycles: float
+    narrow_share: float
     few_k_blocks_ns: int
 
 
@@ -111,54 +113,48 @@ class ConvolutionCosts:
     def cycles(self, conv: Conv2D, fill: float = 1.0) -> float:
         """Of a block that has its SM to itself, all it reads in the L2, with blocks on a share of the SMs."""
         loop = self.loop_cycles(conv) * self.crowd_ratio(conv, fill)
-        return loop + self.tiles.tile_cycles + self.store_cycles(conv)
+        return loop + self.tiles.tile_cycles + self.store_cycles(conv, fill)
 
     def loop_cycles(self, conv: Conv2D) -> float:
         """Of its k-blocks: loads and multiply-adds overlap."""
         tensor = self.tensor_cycles(conv) * self.tiles.k_block_ratio
         return bent(tensor, self.k_blocks(conv) * self.load_cycles(conv))
 
-    def store_cycles(self, conv: Conv2D) -> float:
-        """Of storing its outputs."""
-        area = conv.tile_m * conv.tile_n / WIDE_AREA
-        narrow = self.own.narrow_cycles * conv.tile_m / NARROW_ROWS if conv.tile_n <= NARROW_COLUMNS else 0.0
-        small = (
-            self.own.small_cycles if _is_small(conv) and conv.kernel_size > 1 and conv.split_k == 1 else 0.0
-        )
-        return self.tiles.area_cycles * area + narrow + small
+    def store_cycles(self, conv: Conv2D, fill: float = 1.0) -> float:
+        """Of storing its outputs, with blocks on a share of the SMs."""
+        return (self.tiles.area_cycles + self.own.full_cycles * fill) * self._area(conv)
 
     def load_cycles(self, conv: Conv2D) -> float:
         """Of a k-block: by its bytes and pixels, or by its pixels where each has few channels."""
         loads = self._loaded(conv) / self.own.l2_bytes_per_cycle
         if conv.kernel_size > 1:
-            loads += conv.tile_m * self.own.tap_pixel_cycles
+            loads += self.own.tap_cycles
         if conv.channels >= conv.tile_k:
             return loads
         return max(loads, self.own.short_cycles + conv.tile_m * self.own.short_pixel_cycles)
 
     def traffic_ns(self, conv: Conv2D, sm_count: int) -> tuple[float, float]:
-        """(reading, writing) of a block beside as many as are resident, by DRAM; 0 of what the L2 keeps.
+        """(reading, writing) of a block beside as many as are resident, by DRAM: what the L2 has no room for.
 
         A residual is read as outputs are stored. Of taps further apart than they are wide, pixels between are
         not read.
         """
         matrices = {name: matrix.bytes for name, matrix in conv.operands.items()}
-        if sum(matrices.values()) <= self.tiles.l2_bytes:
-            return 0.0, 0.0
         read = matrices["a"] * min(1.0, (conv.kernel_size / conv.stride) ** 2) + matrices["b"]
-        share = min(conv.grid.size, sm_count) / conv.grid.size / self.tiles.memory_bytes_per_s * 1e9
-        return read * share, (matrices["c"] + matrices.get("residual", 0)) * share
+        written = matrices["c"] + matrices.get("residual", 0)
+        missing = max(0.0, 1.0 - self.tiles.l2_bytes / (read + written))
+        share = missing * min(conv.grid.size, sm_count) / conv.grid.size
+        share *= 1e9 / self.tiles.memory_bytes_per_s
+        return read * share, written * share
 
     def crowd_ratio(self, conv: Conv2D, fill: float) -> float:
         """By what the loop's time is multiplied with blocks on a share of the SMs, `fill`."""
         if conv.split_k > 1:
             beyond = max(0.0, fill - 0.5) if conv.split_k >= CROWDED_SPLITS else 0.0
             return 1.0 + self.own.crowd_share * beyond
-        is_narrow = conv.tile_n <= NARROW_COLUMNS and not _is_small(conv)
-        if not is_narrow or conv.kernel_size == 1 or conv.channels < conv.tile_k:
+        if conv.tile_n > NARROW_COLUMNS or conv.kernel_size == 1 or conv.channels < conv.tile_k:
             return 1.0
-        alone = self.own.narrow_alone_ratio
-        return alone + (self.own.narrow_full_ratio - alone) * fill
+        return 1.0 + self.own.narrow_share * conv.tile_m / NARROW_ROWS * fill
 
     def later_ns(self, conv: Conv2D, sm_count: int) -> int:
         """By how much all k-blocks of a block that waits, or stays for another tile, take longer."""
@@ -183,6 +179,7 @@ class ConvolutionCosts:
         found = {
             "dependent_ns": own.dependent_ns,
             "poll_ns": own.poll_ns + few_ns,
+            "wait_ns": own.look_ns,
             "column_visibility_ns": own.column_visibility_ns,
             "post_ns": own.post_ns + few_ns,
             "post_visibility_ns": own.post_visibility_ns,
@@ -209,13 +206,12 @@ class ConvolutionCosts:
         is_crowded = conv.split_k >= CROWDED_SPLITS and conv.grid.size > CROWDED_FILL * sm_count
         return conv.kernel_size == 1 or is_crowded
 
+    def _area(self, conv: Conv2D) -> float:
+        return conv.tile_m * conv.tile_n / WIDE_AREA
+
     def _loaded(self, conv: Conv2D) -> int:
         """Bytes of a k-block of both operands."""
         return (conv.tile_m + conv.tile_n) * conv.tile_k * ELEMENT_BYTES
-
-
-def _is_small(conv: Conv2D) -> bool:
-    return conv.tile_m <= SMALL_ROWS and conv.tile_n <= NARROW_COLUMNS
 
 
 def convolution_costs_of(device_name: str) -> ConvolutionCosts | None:

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from wavesim.costs.dram_slowdown import Memory
+from wavesim.costs.plan_clock import PlanClock
 from wavesim.errors import DescriptionError
 from wavesim.guard.bounds import MOST_NS, shown
 from wavesim.model.kernel import MainLoop
@@ -100,6 +101,8 @@ class CostModel:
     - `k_block_wait_ns`: each k-block of a block that waits on semaphores in its main loop takes longer.
     - `clock_gain`: by how much higher the SM clock is with next to nothing running than with all SMs
       computing, as a share of the latter, at which `tile_ns` are. 0.05: one block alone runs at 1.05 of it.
+    - `plan_clock`: the clock that `tile_ns` are at, and how a plan's own follows from its time; None where
+      all plans run at one.
     """
 
     tile_ns: Mapping[str, int | Sequence[int]]
@@ -137,6 +140,7 @@ class CostModel:
     main_loops: Mapping[str, MainLoop] = field(default_factory=dict)
     stays: frozenset[str] = frozenset()
     stage_overheads: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    plan_clock: PlanClock | None = None
 
     def __post_init__(self) -> None:
         for name in FIXED_COSTS:
@@ -240,6 +244,11 @@ class CostModel:
             return self.setup_ns + self.multi_stream_ns
         is_reset = plan.sync.has_semaphores and plan.schedule.after == "end"
         return self.setup_ns + is_reset * self.reset_ns
+
+    @property
+    def settles(self) -> bool:
+        """Whether tile times follow from a run, which is then simulated more than once."""
+        return self.memory is not None or bool(self.clock_gain) or self.plan_clock is not None
 
     def with_tile_ns(self, **tile_ns: int | Sequence[int]) -> "CostModel":
         """The same costs with other tile times."""

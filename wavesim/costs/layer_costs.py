@@ -16,6 +16,7 @@ from wavesim.costs.convolution_costs import convolution_costs_of
 from wavesim.costs.cost_model import CostModel
 from wavesim.costs.device_costs import costs_of
 from wavesim.costs.load_clock import convolution_clock_of, load_clock_of
+from wavesim.costs.plan_clock import LoadClock, PlanClock
 from wavesim.costs.streaming_costs import streaming_costs_of
 from wavesim.costs.tile_costs import TileCosts, tile_costs_of
 from wavesim.guard.documents import read_toml
@@ -49,7 +50,8 @@ def costs_of_stages(
     ghz = _clock_ghz(pipeline, device, _times(pipeline, device, serialises_bias))
     times = _times(pipeline, device, serialises_bias, is_persistent=is_persistent)
     tile_ns = {name: one.tile_ns(ghz) for name, one in times.items()}
-    return CostModel(tile_ns, sharing=_sharing(pipeline, device), **overheads)
+    clock = _plan_clock(pipeline, device, ghz, times)
+    return CostModel(tile_ns, sharing=_sharing(pipeline, device), plan_clock=clock, **overheads)
 
 
 def load_ghz_of(pipeline: Pipeline, device: Device, *, serialises_bias: bool = False) -> float:
@@ -162,10 +164,7 @@ def _clock_ghz(pipeline: Pipeline, device: Device, times: dict[str, StageTimes])
         return device.clock_hz / 1e9
     overheads = overheads_of_stages(pipeline, device)
     between_ns = overheads["boundary_ns"] + overheads["block_ns"]
-    tensor_cycles = sum(
-        times[stage.name].tensor_cycles * (clock.bf16_share if _dtype(stage) == "bf16" else 1.0)
-        for stage in pipeline.stages
-    )
+    tensor_cycles = _tensor_cycles(pipeline, clock, times)
     slots = {stage.name: _slots(stage, device) for stage in pipeline.stages}
     ghz = clock.most_ghz
     for _ in range(CLOCK_ROUNDS):
@@ -175,6 +174,24 @@ def _clock_ghz(pipeline: Pipeline, device: Device, times: dict[str, StageTimes])
         ]
         ghz = clock.ghz(min(1.0, tensor_cycles / (sum(spans) * ghz * device.sm_count)))
     return ghz
+
+
+def _tensor_cycles(pipeline: Pipeline, clock: LoadClock, times: Mapping[str, StageTimes]) -> float:
+    """Of all SMs in which tensor cores work, bf16 weighed."""
+    return sum(
+        times[stage.name].tensor_cycles * (clock.bf16_share if _dtype(stage) == "bf16" else 1.0)
+        for stage in pipeline.stages
+    )
+
+
+def _plan_clock(
+    pipeline: Pipeline, device: Device, ghz: float, times: Mapping[str, StageTimes]
+) -> PlanClock | None:
+    """Of convolutions alone: clocks of layers were fitted to one for all plans."""
+    clock = convolution_clock_of(device.name) if _are_convolutions(pipeline) else None
+    if clock is None:
+        return None
+    return PlanClock(clock, ghz, _tensor_cycles(pipeline, clock, times) / device.sm_count)
 
 
 def _dtype(stage: Stage) -> str:

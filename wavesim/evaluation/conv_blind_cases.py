@@ -27,14 +27,17 @@ from wavesim.workloads.conv_networks import (
 from wavesim.workloads.layer_backends import with_backends, with_chained_products
 
 FIRST = Path(__file__).with_suffix(".toml")
-SECOND, THIRD, FOURTH = (Path(__file__).with_name(f"conv_blind_cases_{number}.toml") for number in (2, 3, 4))
+SECOND, THIRD, FOURTH, FIFTH = (
+    Path(__file__).with_name(f"conv_blind_cases_{number}.toml") for number in (2, 3, 4, 5)
+)
 COUNTS = {"pair": 2, "chain": 4}
 SQUEEZE, TIMES = "squeeze", 4  # 1 x 1, to as many times the channels and back, as between bottlenecks
 ALONE = ("pair", SQUEEZE)  # of two: blocks need not leave for a third
 # Of a kind, and how many times its channels it makes.
 BLOCKS = {"basic": (basic_block, 1), "bottleneck": (bottleneck, 4)}
 DOWN = "-down"
-# What the later runs measure besides, where no block of a network's is between; the fourth in several waves.
+# What the later runs measure besides, where no block of a network's is between; from the fourth on in
+# several waves.
 PERSISTENT_PLANS = ("persistent-stream", "persistent+pdl+boundary", "persistent+pdl+row")
 ONE_WAVE = 132  # tiles, on an H200
 
@@ -128,6 +131,11 @@ def third_convolution_cases() -> list[BlindConvCase]:
 def fourth_convolution_cases() -> list[BlindConvCase]:
     """Of the fourth run, with persistent kernels where some kernel has several waves of tiles."""
     return [_also_persistent(case) if _has_waves(case) else case for case in convolution_cases(FOURTH)]
+
+
+def fifth_convolution_cases() -> list[BlindConvCase]:
+    """Of the fifth run, with persistent kernels where some kernel has several waves of tiles."""
+    return [_also_persistent(case) if _has_waves(case) else case for case in convolution_cases(FIFTH)]
 
 
 def _also_persistent(case: BlindConvCase) -> BlindConvCase:

@@ -1,11 +1,11 @@
 """The scores of the blind runs of convolutions: errors of gains, signs, row against tile semaphores.
 
 `python -m wavesim.evaluation.conv_blind_scores` prints those of the first run as Markdown, with `second`,
-`third` or `fourth` of another. A gain is over stream sync, the median of rounds paired in time. "costs":
-from the device's constants as they were when the run began; "trace": from the run's own recordings of stream
-sync, before other plans ran; "fitted": from constants that `conv_bench` gave meanwhile, written while the
-first run was under way and before anything of it was seen. `--today`: today's constants, which have seen it;
-of the first three lists their repeat in 160 rounds.
+`third`, `fourth` or `fifth` of another. A gain is over stream sync, the median of rounds paired in time.
+"costs": from the device's constants as they were when the run began; "trace": from the run's own recordings
+of stream sync, before other plans ran; "fitted": from constants that `conv_bench` gave meanwhile, written
+while the first run was under way and before anything of it was seen. `--today`: today's constants, which have
+seen it; of the first three lists their repeat in 160 rounds.
 """
 
 import hashlib
@@ -23,6 +23,7 @@ from wavesim.errors import RecordingError
 from wavesim.evaluation.conv_blind_cases import (
     BlindConvCase,
     convolution_cases,
+    fifth_convolution_cases,
     fourth_convolution_cases,
     second_convolution_cases,
     third_convolution_cases,
@@ -38,11 +39,13 @@ from wavesim.plan.parsing import parse_plan
 RECORDINGS = Path(__file__).parents[1] / "recordings" / "convolutions"
 FOLDER, SECOND = RECORDINGS / "h200-2026-11-23", RECORDINGS / "h200-second"
 THIRD, FOURTH = RECORDINGS / "h200-third", RECORDINGS / "h200-fourth"
+FIFTH = RECORDINGS / "h200-fifth"
 RUNS: Mapping[str, tuple[Path, Callable[[], Sequence[BlindConvCase]]]] = {
     "first": (FOLDER, convolution_cases),
     "second": (SECOND, second_convolution_cases),
     "third": (THIRD, third_convolution_cases),
     "fourth": (FOURTH, fourth_convolution_cases),
+    "fifth": (FIFTH, fifth_convolution_cases),
 }
 AGAIN = RECORDINGS / "h200-again"  # the first list on kernels that wait for less: to fit costs to, not blind
 # The three first lists on later kernels, in eight times as many rounds: what today's costs are fitted to.

@@ -52,7 +52,24 @@ def simulate(pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel | 
         engine.run()
         return _trace(engine, pipeline, plan, device, costs)
 
-    return run(model) if model.memory is None and not model.clock_gain else _settled(pipeline, model, run)
+    if not model.settles:
+        return run(model)
+    return _settled(pipeline, model, run) if model.plan_clock is None else _clocked(pipeline, model, run)
+
+
+def _clocked(pipeline: Pipeline, costs: CostModel, run: Callable[[CostModel], Trace]) -> Trace:
+    """Simulates again, with tiles at the clock that the last run's time leaves, until that settles."""
+    trace, known = run(costs), costs.plan_clock
+    assert known is not None
+    ghz = known.ghz
+    for _ in range(SETTLING_ROUNDS):
+        before, ghz = ghz, known.at(ghz).ghz_of(trace.time_ns)
+        if abs(ghz / before - 1.0) <= SETTLED:
+            break
+        longer = [np.ones(stage.grid.size) * (known.ghz / ghz) for stage in pipeline.stages]
+        times = zip(pipeline.stages, longer, strict=True)
+        trace = run(costs.with_tile_ns(**{one.name: _longer(costs, one, factors) for one, factors in times}))
+    return trace
 
 
 def _settled(pipeline: Pipeline, costs: CostModel, run: Callable[[CostModel], Trace]) -> Trace:

@@ -53,7 +53,7 @@ def predicted_ns(question: Question) -> int | None:
     costs = question.costs
     engine = Engine(question.pipeline, question.plan, question.device, costs)
     try:
-        if costs.memory is not None or costs.clock_gain:  # which settle over several runs
+        if costs.settles:
             return simulate(question.pipeline, question.plan, question.device, costs).time_ns
         engine.run()
     except DeadlockError:

@@ -24,6 +24,7 @@ from wavesim.errors import DescriptionError, WavesimError
 from wavesim.evaluation.blind_runs import model_sources
 from wavesim.evaluation.conv_blind_cases import (
     convolution_cases,
+    fifth_convolution_cases,
     fourth_convolution_cases,
     second_convolution_cases,
     third_convolution_cases,
@@ -75,6 +76,7 @@ LISTS: dict[str, Callable[[], Sequence[BlindCase]]] = {
     "convolutions-second": second_convolution_cases,
     "convolutions-third": third_convolution_cases,
     "convolutions-fourth": fourth_convolution_cases,
+    "convolutions-fifth": fifth_convolution_cases,
 }
 RECORDED, LEAD_NS = 3, 20_000_000  # recorded runs, of which the median is kept, each after that much of load
 

@@ -9,7 +9,8 @@ from wavesim.costs.attention_costs import AttentionCosts
 from wavesim.costs.block_times import BlockTimes, StageTimes, stage_times
 from wavesim.costs.cost_model import CostModel
 from wavesim.costs.layer_costs import costs_of_stages, load_ghz_of
-from wavesim.costs.load_clock import LoadClock, load_clock_of
+from wavesim.costs.load_clock import load_clock_of
+from wavesim.costs.plan_clock import LoadClock
 from wavesim.costs.streaming_costs import StreamingCosts
 from wavesim.costs.tile_costs import TileCosts, tile_costs_of
 from wavesim.errors import DescriptionError
