@@ -93,8 +93,11 @@ private:
             if (awaits_grid_ || (has_input && !input.has(k_block))) {
                 if (next_b == k_block) load_b(tile.x, next_b++, shares_b);
                 if (awaits_grid_ || !is_ready(input, k_block)) {
-                    // Meanwhile as much of B as the pipeline has room for.
-                    while (next_b < work.last && is_slot_empty()) load_b(tile.x, next_b++, shares_b);
+                    // Meanwhile as much of B as the pipeline has room for. Of filters the one k-block above: those of a
+                    // 3 x 3 that fill the pipeline keep its first pixels waiting, 1 to 2 us a kernel.
+                    if constexpr (!Form::is_im2col) {
+                        while (next_b < work.last && is_slot_empty()) load_b(tile.x, next_b++, shares_b);
+                    }
                     if (awaits_grid_) wait_for_grid();
                     wait(input, k_block);
                 }
