@@ -16,6 +16,7 @@ from wavesim.evaluation.conv_bench_results import (
     CLOSELY,
     FILTERS_FIRST,
     FOLDER,
+    NEAR_FILTERS,
     PICKED,
     bench_run,
 )
@@ -60,23 +61,24 @@ def test_the_page_has_what_later_kernels_were_measured_at():
 
 def test_the_page_has_what_runs_gain_that_begin_by_dependent_launch_too():
     page = pages.PAGE.read_text("utf-8")
-    run = bench_run(CLOSELY)
-    found = pages.block(run, (*ASKED, *ASKED_BY_PDL))
-    assert f"<!-- closely: begin -->\n{found}\n<!-- closely: end -->" in page
-    by_pdl = next(one for one in ASKED_BY_PDL if "batch 1" in one.words)
-    apart = by_pdl.speeds(bench_run(FILTERS_FIRST).cases)
-    closely = by_pdl.speeds(run.cases)
-    assert closely.keys() == apart.keys()
-    assert geometric_mean(closely.values()) > geometric_mean(apart.values())
+    by_pdl, speeds = next(one for one in ASKED_BY_PDL if "batch 1" in one.words), []
+    for name, folder in (("near-filters", NEAR_FILTERS), ("closely", CLOSELY)):
+        found = pages.block(bench_run(folder), (*ASKED, *ASKED_BY_PDL))
+        assert f"<!-- {name}: begin -->\n{found}\n<!-- {name}: end -->" in page
+    for folder in (FILTERS_FIRST, NEAR_FILTERS, CLOSELY):
+        found = by_pdl.speeds(bench_run(folder).cases)
+        assert len(found) == 13
+        speeds.append(geometric_mean(found.values()))
+    assert speeds == sorted(speeds)
 
 
 def test_the_page_has_what_is_picked_today_and_its_measured_times():
     page = pages.PAGE.read_text("utf-8")
     assert f"<!-- picked-today: begin -->\n{pages.picked_today()}\n<!-- picked-today: end -->" in page
-    tried = tried_plans({"cases": bench_run(FILTERS_FIRST).cases})
+    tried = tried_plans({"cases": bench_run(NEAR_FILTERS).cases})
     measured = {(one.case, one.plan, one.tiles): one.measured_ns for one in tried}
     picked = read_choices(TODAYS_CHOICES)
-    assert len(picked) == 34
+    assert len(picked) == 13
     for (kind, name), one in picked.items():
         assert measured[f"{kind} {name}", one.plan, one.tiles] == one.measured_ns
 
@@ -88,22 +90,7 @@ def test_in_many_waves_of_56x56_images_persistent_kernels_are_picked_and_in_one_
     assert found["64"].plan.startswith("persistent")
     assert found["1"].plan == "pdl"
     committed = read_choices(TODAYS_CHOICES)
-    assert all(committed["pair", one.name].plan == one.plan for one in found.values())
-
-
-def test_what_the_page_says_of_picks_above_batch_1_is_what_they_take():
-    pairs = [case for case in bench_run(FILTERS_FIRST).cases if case["kind"] == "pair"]
-    times = {case["name"]: times_of(case) for case in pairs}
-    over = {
-        name: times[name]["stream"] / one.measured_ns - 1
-        for (kind, name), one in read_choices(TODAYS_CHOICES).items()
-        if one.plan == "persistent+pdl+row" and not name.endswith("batch 1")
-    }
-    gains = [100 * gain for gain in over.values() if gain > 0]
-    text = " ".join(pages.PAGE.read_text("utf-8").split())
-    assert (len(over), len(gains)) == (5, 4)
-    said = f"gain {min(gains):.0f} to {max(gains):.0f} % over stream sync in four and lose"
-    assert f"{said} {-100 * min(over.values()):.0f} in one" in text
+    assert committed["pair", "3x3 56x56 64 to 64 batch 1"].plan == "pdl"
 
 
 def test_what_the_page_says_of_the_fourth_run_is_how_far_it_was_off():
@@ -230,14 +217,13 @@ def test_what_was_picked_is_a_plan_that_was_measured_and_its_time_is_that():
 
 
 def test_picks_are_the_fastest_predicted_that_are_worth_it():
-    cases = tuple(json.loads((FOLDER / "2026-11-23-pair-3x3-7x7.json").read_text())["cases"])
-    found = {one.name: one for one in choices_of(replace(bench_run(), cases=cases), default_device())}
-    assert {one.plan for one in found.values()} == {"stream", "pdl+row"}
+    found = {one.name: one for one in choices_of(bench_run(NEAR_FILTERS), default_device())}
+    assert {one.plan for one in found.values()} == {"pdl", "persistent+pdl+row"}
     assert all(one.predicted_points >= 1 for one in found.values() if one.plan != "stream")
 
 
 def test_gains_of_a_measured_part_are_predicted_as_well_as_the_model_page_says():
-    found = in_same_tiles([FOLDER / "2026-11-23-chain.json", FOLDER / "2026-11-23-pair-3x3-7x7.json"])
+    found = in_same_tiles(sorted(NEAR_FILTERS.glob("*.json")))
     for plan, most in (("pdl", 1.5), ("pdl+row", 4.0)):
         errors = sorted(map(abs, gain_errors(found, plan, default_device())))
         assert errors[len(errors) // 2] < most

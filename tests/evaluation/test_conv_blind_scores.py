@@ -58,15 +58,13 @@ def test_the_page_has_the_scores_that_the_command_prints(run):
     assert "\n".join(table(run)) in page
 
 
-def test_the_models_page_says_how_far_the_fourth_run_was_off():
-    found = scores_of(LayerBlindRun(RUNS["fourth"][0]), "costs")
+def test_the_models_page_says_how_far_the_fifth_run_was_off():
+    found = scores_of(LayerBlindRun(RUNS["fifth"][0]), "costs")
     text = " ".join((ROOT / "docs" / "the-model.md").read_text("utf-8").split())
-    assert (
-        f"off by {found.median:.1f} points (median) and {found.most_of_90:.1f} (90 %), on the three" in text
-    )
+    assert f"off by {found.median:.1f} points (median) and {found.most_of_90:.1f} (90 %), on the four" in text
 
 
-@pytest.mark.parametrize("name", MANY_ROUNDS)
+@pytest.mark.parametrize("name", [name for name in MANY_ROUNDS if name != "first"])
 def test_the_page_has_what_todays_constants_say_of_what_they_were_fitted_to(name):
     page = (ROOT / "docs" / "convolutions.md").read_text("utf-8")
     assert "\n".join(today_table(name)) in page

@@ -1,16 +1,13 @@
 """Pages of convolutions: what their commands write, gains taken apart, and the list of the blind run."""
 
-import numpy as np
 import pytest
 
 from wavesim.evaluation import conv_pages as pages
 from wavesim.evaluation import paper_convolutions, paper_figures
-from wavesim.evaluation.conv_bench_results import FILTERS_FIRST, bench_run
+from wavesim.evaluation.conv_bench_results import FILTERS_FIRST, PUBLISHED, bench_run
 from wavesim.evaluation.conv_blind_cases import convolution_cases
-from wavesim.evaluation.conv_blind_scores import RUNS
 from wavesim.evaluation.conv_times import ConvolutionTimes, rest_ns, times_of_convolutions
 from wavesim.evaluation.layer_blind_predictions import predicted_from_costs
-from wavesim.evaluation.layer_blind_runs import LayerBlindRun
 from wavesim.evaluation.layer_graphs_table import times_of
 from wavesim.model.device import default_device
 from wavesim.predict.published_convolutions import published_gain
@@ -93,14 +90,19 @@ def test_what_an_h200_measured_of_a_published_layer_is_our_fastest_over_our_stre
     times = times_of(case)
     saved = 100 * (1 - min(times["pdl"], times["semaphores"]) / times["stream"])
     assert paper_convolutions.measured_saves(4, 512, 1) == f"{saved:+.1f} (pdl)"
-    run = LayerBlindRun(RUNS["third"][0].parent / "h200-160-rounds" / "third")
-    by_plan = {plan: np.median(ns) for (_, plan), ns in run.rounds["pair 56x64 batch 28 256x64"].items()}
-    stream = min(by_plan["stream"], by_plan["persistent-stream"])
-    fastest = min(by_plan, key=by_plan.get)
-    assert fastest == "persistent+pdl+boundary"
-    said = f"{100 * (1 - by_plan[fastest] / stream):+.1f} ({fastest})†"
-    assert paper_convolutions.measured_saves(2, 64, 28) == said
-    assert paper_convolutions.measured_saves(2, 128, 28) == "-"
+    page = paper_figures.PAGE.read_text("utf-8")
+    for count, channels in ((2, 64), (2, 128), (2, 256), (2, 512), (4, 256), (4, 512)):
+        for batch in paper_convolutions.BATCHES:
+            said = paper_convolutions.measured_saves(count, channels, batch)
+            assert said.startswith("+")
+            assert f"| {said} |" in page
+
+
+def test_what_was_measured_of_published_pairs_is_in_each_sides_best_tiles():
+    times = {(one["kind"], one["name"]): times_of(one) for one in bench_run(PUBLISHED).cases}
+    found = times["pair", "3x3 28x28 128 to 128 batch 28"]
+    saved = 100 * (1 - found["pdl"] / found["stream"])
+    assert paper_convolutions.measured_saves(2, 128, 28) == f"{saved:+.1f} (pdl)"
 
 
 def test_the_blind_run_has_forty_cases_or_more_of_which_none_is_twice():

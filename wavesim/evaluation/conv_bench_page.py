@@ -15,6 +15,7 @@ from wavesim.evaluation.conv_bench_results import (
     ASKED_BY_PDL,
     CLOSELY,
     FILTERS_FIRST,
+    NEAR_FILTERS,
     PDL,
     PICKED,
     SEMAPHORES,
@@ -62,7 +63,7 @@ def figure_table(run: BenchRun, asked: Sequence[AskedSpeed] = ASKED) -> str:
 
 def picked_today() -> str:
     """What today's constants pick for later kernels, from their committed times."""
-    run = bench_run(FILTERS_FIRST)
+    run = bench_run(NEAR_FILTERS)
     return UNMEASURED if run is None else todays_table(run)
 
 
@@ -116,7 +117,8 @@ def main(words: list[str] | None = None) -> int:
     text = with_marked_block(PAGE, read_text(PAGE, MOST_PAGE), "convolutions", block(run))
     later = bench_run(FILTERS_FIRST)
     text = with_marked_block(PAGE, text, "filters-first", block(with_choices(later)))
-    text = with_marked_block(PAGE, text, "closely", block(bench_run(CLOSELY), (*ASKED, *ASKED_BY_PDL)))
+    for name, folder in (("near-filters", NEAR_FILTERS), ("closely", CLOSELY)):
+        text = with_marked_block(PAGE, text, name, block(bench_run(folder), (*ASKED, *ASKED_BY_PDL)))
     text = with_marked_block(PAGE, text, "picked-today", picked_today())
     write_text(PAGE, text)
     if later is not None and not options.text:

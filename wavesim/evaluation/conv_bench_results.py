@@ -16,8 +16,11 @@ from wavesim.guard.documents import read_json
 
 FOLDER = Path(__file__).parents[2] / "gpu" / "results" / "convolutions"
 FILTERS_FIRST = FOLDER / "filters-first"  # of kernels that load filters before they wait
-PUBLISHED = FOLDER / "published"  # the same kernels, what the paper's Figure 7 has besides
-CLOSELY = FOLDER / "closely"  # the same, where a run's first kernel is launched by dependent launch too
+NEAR_FILTERS = FOLDER / "near-filters"  # and of one k-block ahead only, not of the whole pipeline
+PUBLISHED = FOLDER / "published"  # those of filters-first, what the paper's Figure 7 has besides
+CLOSELY = (
+    FOLDER / "closely"
+)  # those of near-filters, where a run's first kernel is launched by dependent launch too
 SINGLE, PAIR = "single", "pair"
 STREAM, PDL, SEMAPHORES = "stream", "pdl", "semaphores"
 PICKED = "picked"  # by predictions alone, before (conv_choices.py)

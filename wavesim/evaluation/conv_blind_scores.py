@@ -48,9 +48,9 @@ RUNS: Mapping[str, tuple[Path, Callable[[], Sequence[BlindConvCase]]]] = {
     "fifth": (FIFTH, fifth_convolution_cases),
 }
 AGAIN = RECORDINGS / "h200-again"  # the first list on kernels that wait for less: to fit costs to, not blind
-# The three first lists on later kernels, in eight times as many rounds: what today's costs are fitted to.
-MANY_ROUNDS = {
-    name: (RECORDINGS / "h200-160-rounds" / name, RUNS[name][1]) for name in ("first", "second", "third")
+# Lists again, in 160 rounds: all but the first on kernels that load few filters ahead, as costs know them.
+MANY_ROUNDS = {"first": (RECORDINGS / "h200-160-rounds" / "first", RUNS["first"][1])} | {
+    name: (RECORDINGS / "h200-near-filters" / name, RUNS[name][1]) for name in RUNS if name != "first"
 }
 LATER_BASES: dict[LayerBasis, str] = {
     "costs": "the device alone",

@@ -16,7 +16,7 @@ from operator import itemgetter
 from pathlib import Path
 from statistics import geometric_mean
 
-from wavesim.evaluation.conv_bench_results import FILTERS_FIRST, PICKED, BenchRun, Case, bench_run
+from wavesim.evaluation.conv_bench_results import NEAR_FILTERS, PICKED, BenchRun, Case, bench_run
 from wavesim.evaluation.conv_blind_cases import PERSISTENT_PLANS
 from wavesim.evaluation.conv_runs import TriedPlan, tried_plans
 from wavesim.evaluation.layer_blind_cases import BASELINE
@@ -129,7 +129,7 @@ def todays_table(run: BenchRun) -> str:
 
 def main() -> int:
     """Writes today's picks, and prints what they take over the fastest measured of each class."""
-    run = bench_run(FILTERS_FIRST)
+    run = bench_run(NEAR_FILTERS)
     if run is None:
         print("no pair was measured yet: python -m wavesim_gpu.evaluation.conv_bench")  # noqa: T201
         return 1

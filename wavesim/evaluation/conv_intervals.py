@@ -1,8 +1,9 @@
 """The 80 % intervals of predictions of convolutions, learnt on a blind run.
 
-`python -m wavesim.evaluation.conv_intervals` predicts every case of the newest run of a blind list
-anew, from the device's constants, and writes widths and errors beside the runs' folders. Too few cases to
-split: both are of all of them (`layer_intervals.py`).
+`python -m wavesim.evaluation.conv_intervals` predicts every case of the fifth blind list, to which one
+constant alone was fitted (`convolutions.slot_ns`), on today's kernels anew, from the device's constants, and
+writes widths and errors beside the runs' folders. Too few cases to split: both are of all of them
+(`layer_intervals.py`).
 """
 
 import json
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 from wavesim.evaluation.conv_blind_cases import BlindConvCase
-from wavesim.evaluation.conv_blind_scores import RUNS, gains_of
+from wavesim.evaluation.conv_blind_scores import MANY_ROUNDS, gains_of
 from wavesim.evaluation.layer_blind_cases import BASELINE, SHORT_FIRST
 from wavesim.evaluation.layer_blind_runs import LayerBlindRun
 from wavesim.evaluation.layer_intervals import SpreadError, kinds_of
@@ -38,7 +39,7 @@ def errors_of(run: LayerBlindRun, case: BlindConvCase) -> Iterator[SpreadError]:
 
 def main() -> int:
     """The command."""
-    folder, cases = RUNS["fourth"]
+    folder, cases = MANY_ROUNDS["fifth"]
     run = LayerBlindRun(folder)
     found = [error for case in cases() if case.name in run.rounds for error in errors_of(run, case)]
     kinds = kinds_of(found, str(run.facts["device"]), is_split=False)

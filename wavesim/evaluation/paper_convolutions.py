@@ -3,22 +3,17 @@
 Example: two convolutions of 128 channels at batch 4 gain 23 points in the published files. Of such a gain the
 simulator says how much is the host, which waited after every kernel of the baseline, how much the boundary
 between two kernels, and how much the tail of the first kernel's last wave. Where the same convolutions were
-measured on an H200, by `conv_bench` or in a blind run, that stands beside.
+measured on an H200, by `conv_bench`, that stands beside.
 """
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
-import numpy as np
-
 from wavesim.evaluation.conv_bench_results import FILTERS_FIRST, PUBLISHED, Case, bench_run
-from wavesim.evaluation.conv_blind_cases import BlindConvCase
-from wavesim.evaluation.conv_blind_scores import MANY_ROUNDS, RUNS
 from wavesim.evaluation.conv_runs import TORCH
 from wavesim.evaluation.conv_times import ConvolutionTimes, times_of_convolutions
 from wavesim.evaluation.layer_blind_cases import BASELINE
-from wavesim.evaluation.layer_blind_runs import LayerBlindRun
 from wavesim.model.device import default_device
 from wavesim.predict.published_convolutions import PublishedGain, published_gain
 from wavesim.workloads.conv_networks import Convolution
@@ -27,8 +22,7 @@ from wavesim.workloads.convolutions import CONVOLUTIONS, IMAGE_SIZES, PUBLISHED_
 BATCHES = (1, 4, 12, 20, 28)  # of which the files have most
 # Figure 8, in the paper's words; its batches are not told.
 END_TO_END = {"resnet": ("ResNet-38", "5 to 22"), "vgg": ("VGG-19", "6 to 16")}
-NOTHING, OTHER_TILES, ONE_TILE = "-", "*", "†"
-KINDS = {2: "pair", 4: "chain"}
+NOTHING, OTHER_TILES = "-", "*"
 STREAM_PLANS = (BASELINE, "persistent-stream")
 
 
@@ -111,8 +105,7 @@ def _layer_row(count: int, channels: int, batch: int) -> list[str]:
 def measured_saves(count: int, channels: int, batch: int) -> str:
     """On an H200: our fastest over our stream sync, in percent, and its plan.
 
-    By `conv_bench` each side in its best tiles; else by blind runs in the tiles of those that stream sync is
-    fastest in, marked.
+    By `conv_bench`, each side in its best tiles.
     """
     found = [run.cases for run in map(bench_run, (FILTERS_FIRST, PUBLISHED)) if run is not None]
     for case in itertools.chain.from_iterable(found):
@@ -120,16 +113,7 @@ def measured_saves(count: int, channels: int, batch: int) -> str:
             ours = [one for one in case["finalists"] if one["class"] != TORCH]
             ours.sort(key=lambda one: one["median_ns"], reverse=True)  # of a plan the fastest tiles stay
             return _saves({one["label"].partition(",")[0]: one["median_ns"] for one in ours})
-    in_tiles = [
-        {plan: float(np.median(ns)) for (_, plan), ns in run.rounds[case.name].items()}
-        for run, cases in _blind_runs()
-        for case in cases
-        if (case.kind, case.channels, case.images) == (KINDS[count], channels, batch)
-        and case.size == IMAGE_SIZES[channels]
-    ]
-    if not in_tiles:
-        return NOTHING
-    return _saves(min(in_tiles, key=lambda plans: plans[BASELINE])) + ONE_TILE
+    return NOTHING
 
 
 def _saves(plans: Mapping[str, float]) -> str:
@@ -141,12 +125,6 @@ def _saves(plans: Mapping[str, float]) -> str:
 def _is_of(case: Case, count: int, channels: int, batch: int) -> bool:
     same = (case.get("count"), case["channels"], case.get("filters"), case["images"], case["size"])
     return not case.get("first_size") and same == (count, channels, channels, batch, IMAGE_SIZES[channels])
-
-
-@cache
-def _blind_runs() -> tuple[tuple[LayerBlindRun, tuple[BlindConvCase, ...]], ...]:
-    runs = {**MANY_ROUNDS, "fourth": RUNS["fourth"]}
-    return tuple((LayerBlindRun(folder), tuple(cases())) for folder, cases in runs.values())
 
 
 def _of_all(found: Sequence[tuple[int, PublishedGain]], part: str) -> str:

@@ -194,7 +194,7 @@ def test_few_channels_cost_a_pixel_as_much_as_many_would_and_more():
     assert few > 2 * many
 
 
-def test_by_dependent_launch_blocks_fill_their_pipeline_before_they_look_at_pixels():
+def test_by_dependent_launch_blocks_of_a_1x1_fill_their_pipeline_before_they_look_at_pixels():
     costs = convolution_costs_of("h200")
     conv = network_named("resnet-34").part(28)[-1]
     depths = {(128, 64): 8, (128, 128): 6, (64, 128): 6, (128, 256): 4, (64, 64): 8, (256, 64): 4}
@@ -205,8 +205,8 @@ def test_by_dependent_launch_blocks_fill_their_pipeline_before_they_look_at_pixe
         point = replace(work, kernel_size=1)
         slots = min(depth, point.k_block_count)
         assert costs.overheads(point, 132)["grid_wait_ns"] == slots * costs.own.light_slot_ns
-    # One wave absorbs it while it waits; three waves pay it block by block.
-    for images, is_faster in ((1, True), (64, False)):
+    # Larger ones load filters of one k-block ahead: no wave of them pays for more.
+    for images, is_faster in ((1, True), (64, True)):
         chain = chain_of_convolutions("pair", network_named("vgg-19").part(28)[:2], images, (128, 128, 1))
         known = find_costs(chain, H200)
         stream, pdl = (known.simulated(chain, parse_plan(word), H200).time_ns for word in ("stream", "pdl"))
