@@ -72,6 +72,26 @@ def test_the_page_has_what_runs_gain_that_begin_by_dependent_launch_too():
     assert speeds == sorted(speeds)
 
 
+def test_above_batch_1_dependent_launch_beats_stream_sync_and_semaphores_are_fastest_in_four_pairs():
+    text = " ".join(pages.PAGE.read_text("utf-8").split())
+    cases = bench_run(CLOSELY).cases
+    pairs = [times_of(case) for case in cases if case["kind"] == "pair" and case["images"] > 1]
+    over = [times["stream"] / times["pdl"] for times in pairs]
+    assert f"in all {len(over)} pairs, {geometric_mean(over):.2f} times (geometric mean;" in text
+    assert f"(geometric mean; {min(over):.2f} to {max(over):.2f})" in text
+    fast = [ratio for times in pairs if (ratio := times["pdl"] / times["semaphores"]) > 1]
+    assert len(fast) == 4
+    assert f"in four of these, by {min(fast):.2f} to {max(fast):.2f} times over dependent launch" in text
+    of_pairs = [times_of(case) for case in cases if case["kind"] == "pair"]
+    taken = geometric_mean([times["pdl"] / min(times["pdl"], times["semaphores"]) for times in of_pairs])
+    assert f"takes them where they pay has {taken:.2f}" in text
+    chains = [times_of(case) for case in cases if case["kind"] == "chain"]
+    slowest = min(times["stream"] / times["semaphores"] for times in chains)
+    least = min(times["stream"] / times["pdl"] for times in chains)
+    said = f"In {len(chains)} chains of four dependent launch is at least {least:.2f} times as fast"
+    assert f"{said} as stream sync, semaphores {slowest:.2f}." in text
+
+
 def test_the_page_has_what_is_picked_today_and_its_measured_times():
     page = pages.PAGE.read_text("utf-8")
     assert f"<!-- picked-today: begin -->\n{pages.picked_today()}\n<!-- picked-today: end -->" in page

@@ -39,7 +39,8 @@ def test_what_is_no_table_is_the_same_on_all_pages_and_says_what_it_rests_on(mon
     monkeypatch.setattr(pages, "block", lambda *_: "A TABLE")
     for name in pages.NETWORKS:
         page = (pages.DOCS / "models" / f"{name}.md").read_text("utf-8")
-        text = pages.page(name, pages.network_run(), pages.network_run(pages.PACKED))
+        runs = (pages.network_run(folder) for folder in (pages.FOLDER, pages.PACKED, pages.CLOSELY))
+        text = pages.page(name, *runs)
         assert all(part.strip() in page for part in text.split("A TABLE"))
     assert "how convolutions wait was fitted to" in text
 
