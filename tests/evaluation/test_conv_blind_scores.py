@@ -15,6 +15,7 @@ from wavesim.evaluation.conv_blind_cases import (
     fifth_convolution_cases,
     fourth_convolution_cases,
     second_convolution_cases,
+    sixth_convolution_cases,
     third_convolution_cases,
 )
 from wavesim.evaluation.conv_blind_scores import (
@@ -118,6 +119,11 @@ def _sizes(cases):
                 *fourth_convolution_cases(),
             ),
         ),
+        (
+            sixth_convolution_cases(),
+            61,
+            tuple(case for name, (_, cases) in RUNS.items() if name != "sixth" for case in cases()),
+        ),
     ],
 )
 def test_no_case_of_a_later_run_is_one_of_those_before_or_of_the_benchmark(cases, count, before):
@@ -126,7 +132,7 @@ def test_no_case_of_a_later_run_is_one_of_those_before_or_of_the_benchmark(cases
     assert not names & {case.name for case in before}
     benchmark = {
         (one["kind"], one["size"], one["channels"], one["images"])
-        for folder in (BENCH, FILTERS_FIRST)
+        for folder in (BENCH, FILTERS_FIRST, NEAR_FILTERS, CLOSELY)
         for one in bench_run(folder).cases
     }
     assert not _sizes(cases) & benchmark

@@ -27,8 +27,8 @@ from wavesim.workloads.conv_networks import (
 from wavesim.workloads.layer_backends import with_backends, with_chained_products
 
 FIRST = Path(__file__).with_suffix(".toml")
-SECOND, THIRD, FOURTH, FIFTH = (
-    Path(__file__).with_name(f"conv_blind_cases_{number}.toml") for number in (2, 3, 4, 5)
+SECOND, THIRD, FOURTH, FIFTH, SIXTH = (
+    Path(__file__).with_name(f"conv_blind_cases_{number}.toml") for number in (2, 3, 4, 5, 6)
 )
 COUNTS = {"pair": 2, "chain": 4}
 SQUEEZE, TIMES = "squeeze", 4  # 1 x 1, to as many times the channels and back, as between bottlenecks
@@ -136,6 +136,11 @@ def fourth_convolution_cases() -> list[BlindConvCase]:
 def fifth_convolution_cases() -> list[BlindConvCase]:
     """Of the fifth run, with persistent kernels where some kernel has several waves of tiles."""
     return [_also_persistent(case) if _has_waves(case) else case for case in convolution_cases(FIFTH)]
+
+
+def sixth_convolution_cases() -> list[BlindConvCase]:
+    """Of the sixth run, with persistent kernels where some kernel has several waves of tiles."""
+    return [_also_persistent(case) if _has_waves(case) else case for case in convolution_cases(SIXTH)]
 
 
 def _also_persistent(case: BlindConvCase) -> BlindConvCase:

@@ -1,7 +1,7 @@
 """The scores of the blind runs of convolutions: errors of gains, signs, row against tile semaphores.
 
 `python -m wavesim.evaluation.conv_blind_scores` prints those of the first run as Markdown, with `second`,
-`third`, `fourth` or `fifth` of another. A gain is over stream sync, the median of rounds paired in time.
+`third`, `fourth`, `fifth` or `sixth` of another. A gain is over stream sync, the median of rounds paired in time.
 "costs": from the device's constants as they were when the run began; "trace": from the run's own recordings
 of stream sync, before other plans ran; "fitted": from constants that `conv_bench` gave meanwhile, written
 while the first run was under way and before anything of it was seen. `--today`: today's constants, which have
@@ -26,6 +26,7 @@ from wavesim.evaluation.conv_blind_cases import (
     fifth_convolution_cases,
     fourth_convolution_cases,
     second_convolution_cases,
+    sixth_convolution_cases,
     third_convolution_cases,
 )
 from wavesim.evaluation.layer_blind_cases import BASELINE, SHORT_FIRST
@@ -39,18 +40,20 @@ from wavesim.plan.parsing import parse_plan
 RECORDINGS = Path(__file__).parents[1] / "recordings" / "convolutions"
 FOLDER, SECOND = RECORDINGS / "h200-2026-11-23", RECORDINGS / "h200-second"
 THIRD, FOURTH = RECORDINGS / "h200-third", RECORDINGS / "h200-fourth"
-FIFTH = RECORDINGS / "h200-fifth"
+FIFTH, SIXTH = RECORDINGS / "h200-fifth", RECORDINGS / "h200-sixth"
 RUNS: Mapping[str, tuple[Path, Callable[[], Sequence[BlindConvCase]]]] = {
     "first": (FOLDER, convolution_cases),
     "second": (SECOND, second_convolution_cases),
     "third": (THIRD, third_convolution_cases),
     "fourth": (FOURTH, fourth_convolution_cases),
     "fifth": (FIFTH, fifth_convolution_cases),
+    "sixth": (SIXTH, sixth_convolution_cases),
 }
 AGAIN = RECORDINGS / "h200-again"  # the first list on kernels that wait for less: to fit costs to, not blind
 # Lists again, in 160 rounds: all but the first on kernels that load few filters ahead, as costs know them.
 MANY_ROUNDS = {"first": (RECORDINGS / "h200-160-rounds" / "first", RUNS["first"][1])} | {
-    name: (RECORDINGS / "h200-near-filters" / name, RUNS[name][1]) for name in RUNS if name != "first"
+    name: (RECORDINGS / "h200-near-filters" / name, RUNS[name][1])
+    for name in ("second", "third", "fourth", "fifth")
 }
 LATER_BASES: dict[LayerBasis, str] = {
     "costs": "the device alone",

@@ -27,6 +27,7 @@ from wavesim.evaluation.conv_blind_cases import (
     fifth_convolution_cases,
     fourth_convolution_cases,
     second_convolution_cases,
+    sixth_convolution_cases,
     third_convolution_cases,
 )
 from wavesim.evaluation.layer_blind_cases import (
@@ -77,6 +78,7 @@ LISTS: dict[str, Callable[[], Sequence[BlindCase]]] = {
     "convolutions-third": third_convolution_cases,
     "convolutions-fourth": fourth_convolution_cases,
     "convolutions-fifth": fifth_convolution_cases,
+    "convolutions-sixth": sixth_convolution_cases,
 }
 RECORDED, LEAD_NS = 3, 20_000_000  # recorded runs, of which the median is kept, each after that much of load
 
