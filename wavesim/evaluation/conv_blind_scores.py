@@ -1,8 +1,8 @@
 """The scores of the blind runs of convolutions: errors of gains, signs, row against tile semaphores.
 
 `python -m wavesim.evaluation.conv_blind_scores` prints those of the first run as Markdown, with `second`,
-`third`, `fourth`, `fifth` or `sixth` of another. A gain is over stream sync, the median of rounds paired in time.
-"costs": from the device's constants as they were when the run began; "trace": from the run's own recordings
+`third`, `fourth`, `fifth` or `sixth` of another. A gain is over stream sync, the median of rounds paired in
+time. "costs": from the device's constants as they were when the run began; "trace": from its own recordings
 of stream sync, before other plans ran; "fitted": from constants that `conv_bench` gave meanwhile, written
 while the first run was under way and before anything of it was seen. `--today`: today's constants, which have
 seen it; of the first three lists their repeat in 160 rounds.
