@@ -130,17 +130,21 @@ def third_convolution_cases() -> list[BlindConvCase]:
 
 def fourth_convolution_cases() -> list[BlindConvCase]:
     """Of the fourth run, with persistent kernels where some kernel has several waves of tiles."""
-    return [_also_persistent(case) if _has_waves(case) else case for case in convolution_cases(FOURTH)]
+    return _persistent_in_waves(FOURTH)
 
 
 def fifth_convolution_cases() -> list[BlindConvCase]:
     """Of the fifth run, with persistent kernels where some kernel has several waves of tiles."""
-    return [_also_persistent(case) if _has_waves(case) else case for case in convolution_cases(FIFTH)]
+    return _persistent_in_waves(FIFTH)
 
 
 def sixth_convolution_cases() -> list[BlindConvCase]:
     """Of the sixth run, with persistent kernels where some kernel has several waves of tiles."""
-    return [_also_persistent(case) if _has_waves(case) else case for case in convolution_cases(SIXTH)]
+    return _persistent_in_waves(SIXTH)
+
+
+def _persistent_in_waves(path: Path) -> list[BlindConvCase]:
+    return [_also_persistent(case) if _has_waves(case) else case for case in convolution_cases(path)]
 
 
 def _also_persistent(case: BlindConvCase) -> BlindConvCase:

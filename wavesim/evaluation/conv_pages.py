@@ -10,18 +10,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from wavesim.evaluation.conv_bench_results import CLOSELY, FILTERS_FIRST, FOLDER
 from wavesim.evaluation.conv_times import ConvolutionTimes, rest_ns, times_of_convolutions
 from wavesim.evaluation.layer_graphs_table import MOST_BYTES, times_of
-from wavesim.evaluation.model_pages import DOCS, ROOT
+from wavesim.evaluation.model_pages import DOCS
 from wavesim.guard.documents import read_json
 from wavesim.guard.program import run_program
 from wavesim.guard.writing import write_text
 from wavesim.model.device import default_device
 from wavesim.workloads.conv_networks import Network, network_named
 
-FOLDER = ROOT / "gpu" / "results" / "convolutions"
-PACKED = FOLDER / "filters-first"  # of kernels that load filters before they wait, behind packed images
-CLOSELY = FOLDER / "closely"  # of today's, which load few; runs begin by dependent launch too
+PACKED = FILTERS_FIRST  # behind packed images
 NETWORKS = {"resnet-34": "ResNet-34", "resnet-50": "ResNet-50", "vgg-19": "VGG-19"}
 BATCHES = (1, 8, 32)
 KIND = "network"
