@@ -15,8 +15,8 @@ from typing import Any
 from draw_gallery import PICTURES
 from draw_tour import WIDTH, tour
 
-from wavesim.guard.escaping import Markup, element
-from wavesim.guard.writing import write_text
+from wavesim.safe_io.escaping import Markup, element
+from wavesim.safe_io.writing import write_text
 
 FILE = Path(__file__).with_name("slides.toml")
 ROOT = Path(__file__).parent.parent

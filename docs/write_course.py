@@ -18,7 +18,7 @@ from typing import Any
 
 import nbformat
 
-from wavesim.guard.writing import write_text
+from wavesim.safe_io.writing import write_text
 from wavesim.teaching.exercises import LESSONS, Exercise, exercises_of
 from wavesim.teaching.quiz import Quiz, QuizQuestion, questions
 from wavesim.view.page_shell import whole_page

@@ -75,7 +75,7 @@ def nvrtc():
     """Skips where CUDA's compiler is not installed; it needs no GPU."""
     pytest.importorskip("cuda.bindings.nvrtc", reason="pip install 'wavesim[nvrtc]'")
     from wavesim.errors import CompileError
-    from wavesim_gpu.runtime import compiler
+    from wavesim_gpu.driver import compiler
 
     try:
         compiler._nvrtc()

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     # What type checkers and editors see; a test holds it to the list below, which is what runs.
     from wavesim.analysis.difference import explain_difference as explain_difference
     from wavesim.analysis.metrics import metrics_of as metrics_of
-    from wavesim.check.deadlock import safety_of as safety_of
-    from wavesim.check.verdict import SafetyVerdict as SafetyVerdict
     from wavesim.codegen.cuda import generate as generate
     from wavesim.comparison import compare as compare
     from wavesim.costs.calibration import calibrate as calibrate
@@ -70,6 +68,8 @@ if TYPE_CHECKING:
     from wavesim.predict.defaults import described_costs as described_costs
     from wavesim.predict.kernel_times import costs_from_kernel_times as costs_from_kernel_times
     from wavesim.predict.verdict import verdict_on as verdict_on
+    from wavesim.safety.deadlock import safety_of as safety_of
+    from wavesim.safety.verdict import SafetyVerdict as SafetyVerdict
     from wavesim.sim.simulation import simulate as simulate
     from wavesim.trace.trace import Trace as Trace
     from wavesim.tuning.search import tune as tune
@@ -89,8 +89,8 @@ else:
     _HOMES = {
         "analysis.difference": "explain_difference",
         "analysis.metrics": "metrics_of",
-        "check.deadlock": "safety_of",
-        "check.verdict": "SafetyVerdict",
+        "safety.deadlock": "safety_of",
+        "safety.verdict": "SafetyVerdict",
         "codegen.cuda": "generate",
         "comparison": "compare",
         "costs.calibration": "calibrate",

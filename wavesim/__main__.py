@@ -2,7 +2,7 @@
 
 import sys
 
-from wavesim.guard.signals import end_at_once
+from wavesim.safe_io.signals import end_at_once
 
 
 def main() -> int:

@@ -9,15 +9,10 @@ from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from wavesim.check.deadlock import safety_of
-from wavesim.check.verdict import SafetyVerdict
 from wavesim.costs.calibration_checks import contradictions
 from wavesim.costs.calibration_text import trace_defaults, trace_text
 from wavesim.costs.cost_model import CostModel
 from wavesim.errors import DescriptionError
-from wavesim.guard.arguments import require_types, tuple_of
-from wavesim.guard.bounds import whole
-from wavesim.guard.escaping import lines
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan, StreamSync
@@ -35,6 +30,11 @@ from wavesim.predict.prediction import (
 )
 from wavesim.predict.shared_placement import placement_caveat
 from wavesim.recordings.runner import Runner, measured_traces
+from wavesim.safe_io.arguments import require_types, tuple_of
+from wavesim.safe_io.bounds import whole
+from wavesim.safe_io.escaping import lines
+from wavesim.safety.deadlock import safety_of
+from wavesim.safety.verdict import SafetyVerdict
 from wavesim.trace.trace import Trace
 
 if TYPE_CHECKING:

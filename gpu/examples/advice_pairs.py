@@ -27,9 +27,9 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync
+from wavesim_gpu.driver.device import query, versions
+from wavesim_gpu.driver.operands import random_operands
 from wavesim_gpu.runner import CupyRunner, current_commit
-from wavesim_gpu.runtime.device import query, versions
-from wavesim_gpu.runtime.operands import random_operands
 
 RESULTS = Path(__file__).parents[1] / "results" / "advice"
 PROFILED, ROUNDS = 20, 40

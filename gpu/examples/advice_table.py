@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from wavesim.advise.advice import Advice, Pair, advise
-from wavesim.advise.profile_file import load_profile
+from wavesim.profile.advice import Advice, Pair, advise
+from wavesim.profile.profile_file import load_profile
 
 RESULTS = Path(__file__).parents[1] / "results" / "advice"
 HEADER = """# Advice from a profile, and what tile sync then gave

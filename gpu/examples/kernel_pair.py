@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from wavesim.check.deadlock import safety_of
 from wavesim.codegen.cuda import generate
 from wavesim.errors import DescriptionError
 from wavesim.model.dependency import Dependency, x, y
@@ -20,12 +19,13 @@ from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.plan import Plan
+from wavesim.safety.deadlock import safety_of
 from wavesim_gpu.cusync.sync_state import SyncState
+from wavesim_gpu.driver.compiler import Build
+from wavesim_gpu.driver.device import query, require_cupy
+from wavesim_gpu.driver.functions import load_function
+from wavesim_gpu.driver.launches import Launches
 from wavesim_gpu.program import wait_launch
-from wavesim_gpu.runtime.compiler import Build
-from wavesim_gpu.runtime.device import query, require_cupy
-from wavesim_gpu.runtime.functions import load_function
-from wavesim_gpu.runtime.launches import Launches
 
 HERE = Path(__file__).parent
 TILE = 16

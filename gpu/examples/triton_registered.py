@@ -23,7 +23,6 @@ import triton
 from triton_matmul import STAGES, MatmulPair, Operands, block_of, graph_of, interleaved_us, medians_us
 
 from wavesim.costs.device_costs import costs_of
-from wavesim.guard.writing import write_text
 from wavesim.model.device import Device
 from wavesim.model.kernel import Block
 from wavesim.plan.parsing import parse_plan
@@ -33,9 +32,10 @@ from wavesim.predict.kernel_times import costs_from_kernel_times
 from wavesim.predict.kinds import kernel_times_kind
 from wavesim.predict.prediction import improvement_points, sustained_points
 from wavesim.predict.verdict import NO_BETTER_POINTS
+from wavesim.safe_io.writing import write_text
 from wavesim.sim.simulation import simulate
+from wavesim_gpu.driver.device import query
 from wavesim_gpu.runner import current_commit
-from wavesim_gpu.runtime.device import query
 
 HERE = Path(__file__).parent
 PAIRS = HERE / "triton_registered.toml"

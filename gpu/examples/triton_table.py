@@ -12,8 +12,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from wavesim.guard.writing import write_text
 from wavesim.predict.prediction import improvement_of_rounds
+from wavesim.safe_io.writing import write_text
 
 RESULTS = Path(__file__).parents[1] / "results" / "triton"
 SUMMARY = Path(__file__).parents[2] / "wavesim" / "recordings" / "triton_pairs.json"

@@ -4,7 +4,7 @@ Example: `python -m wavesim_gpu bench --quick` on a GPU writes gpu/results/DATE.
 the newest anywhere.
 """
 
-from wavesim.guard.signals import end_at_once
+from wavesim.safe_io.signals import end_at_once
 
 if __name__ == "__main__":
     end_at_once("wavesim_gpu")  # before the imports, which take most of a short command's time
@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.errors import DescriptionError, WavesimError
-from wavesim.guard.bounds import plain_int, shown
-from wavesim.guard.escaping import lines
-from wavesim.guard.options import OneLineParser, number
-from wavesim.guard.program import error_text, run_program
-from wavesim.guard.streams import ReaderGoneError
+from wavesim.safe_io.bounds import plain_int, shown
+from wavesim.safe_io.escaping import lines
+from wavesim.safe_io.options import OneLineParser, number
+from wavesim.safe_io.program import error_text, run_program
+from wavesim.safe_io.streams import ReaderGoneError
 from wavesim_gpu.characterise import command as characterise_command
-from wavesim_gpu.runtime.gpu_at_hand import require_gpu
+from wavesim_gpu.driver.gpu_at_hand import require_gpu
 from wavesim_gpu.trial import command as try_command
 
 BLIND_ONLY = ("device", "seconds", "only", "shard")  # options of `record`

@@ -17,16 +17,16 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
 from wavesim_gpu.cusync.layout import MAX_AWAITED_STARTS, MAX_INPUTS
 from wavesim_gpu.cusync.sync_state import LIMIT_S, SyncState
+from wavesim_gpu.driver.compiler import Build
+from wavesim_gpu.driver.device import query, require_cupy
+from wavesim_gpu.driver.device_launch import DeviceLaunch
+from wavesim_gpu.driver.functions import Function, load_function
+from wavesim_gpu.driver.launches import Launches
+from wavesim_gpu.driver.operands import Operands
 from wavesim_gpu.kernels import control
 from wavesim_gpu.kernels.backends import DEFAULT, backends_of
 from wavesim_gpu.kernels.stage_backend import Scratch
 from wavesim_gpu.planned_kernels import PlannedKernel, kernels_of
-from wavesim_gpu.runtime.compiler import Build
-from wavesim_gpu.runtime.device import query, require_cupy
-from wavesim_gpu.runtime.device_launch import DeviceLaunch
-from wavesim_gpu.runtime.functions import Function, load_function
-from wavesim_gpu.runtime.launches import Launches
-from wavesim_gpu.runtime.operands import Operands
 
 TIMES_BYTES = 16  # start and end of a wait-kernel
 

@@ -13,25 +13,25 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from wavesim.check.deadlock import safety_of
 from wavesim.codegen.options import Option
 from wavesim.errors import DescriptionError, WavesimError
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan, StreamSync
+from wavesim.safety.deadlock import safety_of
 from wavesim.trace.trace import Trace
 from wavesim_gpu.cusync.sync_state import LIMIT_S
+from wavesim_gpu.driver.clocks import Reading, Sampler
+from wavesim_gpu.driver.compiler import Build
+from wavesim_gpu.driver.device import query, require_cupy
+from wavesim_gpu.driver.functions import compile_ahead
+from wavesim_gpu.driver.operands import Operands, bind, random_operands
+from wavesim_gpu.driver.references import is_right, reference, relative_errors
+from wavesim_gpu.driver.timing import Contender, interleaved_ns, run_in_turn
 from wavesim_gpu.kernels.backends import DEFAULT, backend_named, backends_of, require_computes
 from wavesim_gpu.planned_kernels import launched_blocks, launched_clusters
 from wavesim_gpu.program import Program
 from wavesim_gpu.record.measured_trace import build_trace
-from wavesim_gpu.runtime.clocks import Reading, Sampler
-from wavesim_gpu.runtime.compiler import Build
-from wavesim_gpu.runtime.device import query, require_cupy
-from wavesim_gpu.runtime.functions import compile_ahead
-from wavesim_gpu.runtime.operands import Operands, bind, random_operands
-from wavesim_gpu.runtime.references import is_right, reference, relative_errors
-from wavesim_gpu.runtime.timing import Contender, interleaved_ns, run_in_turn
 
 RECORDED_REPLAYS = 5
 LEAD_NS = 60_000_000  # a sustained load settles the clock in a few tens of milliseconds

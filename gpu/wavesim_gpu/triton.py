@@ -20,16 +20,16 @@ from typing import Any
 
 import torch
 
-from wavesim.check.deadlock import safety_of
 from wavesim.codegen.triton_text import REPORT_WORDS, function_name, generate_triton
 from wavesim.errors import DeadlockError, DescriptionError, DeviceError, Waiter
-from wavesim.guard.bounds import real
 from wavesim.model.kernel import Block
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
 from wavesim.plan.semaphores import semaphore_arrays
+from wavesim.safe_io.bounds import real
+from wavesim.safety.deadlock import safety_of
 from wavesim_gpu.cusync.sync_state import counter_name
-from wavesim_gpu.runtime.device import query
+from wavesim_gpu.driver.device import query
 
 LOOKS_PER_S = 3_500_000  # a look was measured at 0.32 us: a limit is at least as long as it says
 SHORTEST_S, LONGEST_S = 1e-3, 600.0  # in looks, both are 32-bit integers

@@ -8,8 +8,8 @@ pytestmark = [
     pytest.mark.filterwarnings("default"),
 ]
 
-SOURCE = """from wavesim.advise.advice import advise
-from wavesim.advise.profile_file import EXAMPLE, load_profile
+SOURCE = """from wavesim.profile.advice import advise
+from wavesim.profile.profile_file import EXAMPLE, load_profile
 from wavesim.widgets.advice_browser import AdviceBrowser
 
 AdviceBrowser(advise(load_profile(EXAMPLE)))"""

@@ -15,10 +15,10 @@ from made_up_findings import report as lint_report
 from plotly.offline import get_plotlyjs
 from sample_results import changed
 
-from wavesim.advise.report import write_report
 from wavesim.evaluation.gpu_results import load_results
 from wavesim.evaluation.results_page import write_results_page
-from wavesim.guard.escaping import Markup, element
+from wavesim.profile.report import write_report
+from wavesim.safe_io.escaping import Markup, element
 from wavesim.view.display import STYLE
 from wavesim.view.export import save_html
 from wavesim.view.findings_page import write_findings

@@ -14,9 +14,9 @@ from cubin_facts import registers_at_launch
 from wavesim.codegen.single_stage import stage_header
 from wavesim.model.device import load
 from wavesim.plan.parsing import parse_plan
+from wavesim_gpu.driver.compiler import Build, compile_cubin
+from wavesim_gpu.driver.functions import GENERATED
 from wavesim_gpu.kernels.attention.attention_sm90 import HopperAttention
-from wavesim_gpu.runtime.compiler import Build, compile_cubin
-from wavesim_gpu.runtime.functions import GENERATED
 
 pytest.importorskip("cuda.bindings.nvrtc", reason="pip install 'wavesim[nvrtc]'")
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from wavesim_gpu.characterise.bench import FOLDER
-from wavesim_gpu.runtime.compiler import Build, compile_cubin
+from wavesim_gpu.driver.compiler import Build, compile_cubin
 
 SOURCES = sorted(FOLDER.glob("*.cu"))
 KERNEL = re.compile(r'extern "C" __global__ void (\w+)')

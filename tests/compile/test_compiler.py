@@ -14,13 +14,13 @@ from wavesim.model.kernel import Gemm
 from wavesim.plan.order import Grouped
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync, TileSync
+from wavesim_gpu.driver import compiler, cubin_cache
+from wavesim_gpu.driver.compiler import Build, compile_cubin
+from wavesim_gpu.driver.functions import GENERATED
+from wavesim_gpu.driver.kernel_sources import ROOT
 from wavesim_gpu.evaluation.faults import cotenant
 from wavesim_gpu.kernels import control, elementwise
 from wavesim_gpu.kernels.sm80 import gemm
-from wavesim_gpu.runtime import compiler, cubin_cache
-from wavesim_gpu.runtime.compiler import Build, compile_cubin
-from wavesim_gpu.runtime.functions import GENERATED
-from wavesim_gpu.runtime.kernel_sources import ROOT
 
 HEADERS = {GENERATED: stage_header(pair(), SemaphoreSync(TileSync(), order=Grouped(2)), "gemm2").text}
 PRODUCER = {GENERATED: stage_header(pair(), SemaphoreSync(RowSync()), "gemm1").text}

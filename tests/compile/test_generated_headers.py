@@ -195,7 +195,7 @@ def device_sources():
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_generated_headers_compile_with_nvrtc_for(arch, device_sources, tmp_path):
     pytest.importorskip("cuda.bindings.nvrtc", reason="pip install 'wavesim[nvrtc]'")
-    from wavesim_gpu.runtime import compiler
+    from wavesim_gpu.driver import compiler
 
     try:
         compiler._nvrtc()

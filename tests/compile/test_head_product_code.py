@@ -6,9 +6,9 @@ from wavesim.codegen.single_stage import stage_header
 from wavesim.model.device import load
 from wavesim.plan.parsing import parse_plan
 from wavesim.workloads.attention_chain import paper_attention
+from wavesim_gpu.driver.compiler import Build, compile_cubin
+from wavesim_gpu.driver.functions import GENERATED
 from wavesim_gpu.kernels.attention.head_product import HeadProducts
-from wavesim_gpu.runtime.compiler import Build, compile_cubin
-from wavesim_gpu.runtime.functions import GENERATED
 
 pytest.importorskip("cuda.bindings.nvrtc", reason="pip install 'wavesim[nvrtc]'")
 

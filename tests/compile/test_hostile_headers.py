@@ -56,7 +56,7 @@ def kernels(case, number: int) -> str:
 
 def compiled(source: str, folder) -> bytes:
     pytest.importorskip("cuda.bindings.nvrtc", reason="pip install 'wavesim[nvrtc]'")
-    from wavesim_gpu.runtime import compiler
+    from wavesim_gpu.driver import compiler
 
     try:
         compiler._nvrtc()

@@ -7,8 +7,8 @@ import subprocess
 import pytest
 
 from wavesim.sm.machine import assumed_figures
+from wavesim_gpu.driver.compiler import compile_cubin
 from wavesim_gpu.kernels.ladder.steps import CONVOLUTION, MATMUL, REDUCTION
-from wavesim_gpu.runtime.compiler import compile_cubin
 
 FAMILIES = (REDUCTION, CONVOLUTION, MATMUL)
 LINE = re.compile(r"^\s*/\*[0-9a-f]{4}\*/\s+(.*?)\s*;", re.MULTILINE)

@@ -10,13 +10,13 @@ from wavesim.lint.check import findings_of
 from wavesim.lint.known import Known
 from wavesim.lint.ptx import listing_of_ptx
 from wavesim.model.collective import Collective
+from wavesim_gpu.driver.compiler import Build, compile_cubin
+from wavesim_gpu.driver.functions import GENERATED
 from wavesim_gpu.kernels.sm90.tile_config import TILE_CONFIGS
 from wavesim_gpu.peers.problem import SharedGemm
 from wavesim_gpu.peers.products import EXCHANGE, GATHER, GEMM, SCATTER, gemm_expression
 from wavesim_gpu.peers.sends import COPY, SEND
 from wavesim_gpu.peers.sums import REDUCE
-from wavesim_gpu.runtime.compiler import Build, compile_cubin
-from wavesim_gpu.runtime.functions import GENERATED
 
 NORM = "reduce_norm<RowConfig<512, 512, 3>, 2, false>"
 pytestmark = pytest.mark.usefixtures("nvrtc")

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from wavesim_gpu.driver.compiler import Build, compile_cubin
 from wavesim_gpu.evaluation import staying
 from wavesim_gpu.persistent import one_cluster
 from wavesim_gpu.persistent.wavernn import SOURCE, TYPES, ways_of
-from wavesim_gpu.runtime.compiler import Build, compile_cubin
 
 pytestmark = pytest.mark.usefixtures("nvrtc")
 NAMES = sorted({way[0].expression(dtype) for dtype in TYPES for way in ways_of(2).values()})

@@ -17,10 +17,10 @@ from wavesim.model.device import load
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.parsing import plan_of_words
 from wavesim.plan.plan import Plan
+from wavesim_gpu.driver.compiler import Build, compile_cubin
+from wavesim_gpu.driver.functions import GENERATED
 from wavesim_gpu.kernels.control import SOURCE as CONTROL
 from wavesim_gpu.planned_kernels import kernels_of
-from wavesim_gpu.runtime.compiler import Build, compile_cubin
-from wavesim_gpu.runtime.functions import GENERATED
 
 # Every function of semaphore.cuh, in a kernel of its own.
 PRIMITIVES = """
@@ -75,7 +75,7 @@ OPS = {
 }
 BY_TEXT = ("st.async", "wgmma.mma_async", "wgmma.commit_group", "wgmma.wait_group", "fence.mbarrier_init")
 # What another project compiles, what no kernel of ours does, and what is there as what would be right.
-ELSEWHERE = ("for_cutlass", "triton", "runtime/")
+ELSEWHERE = ("for_cutlass", "triton", "driver/")
 
 
 def is_ours(protocol: Protocol) -> bool:

@@ -13,9 +13,9 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.rows import Copy, Norm, Softmax
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
+from wavesim_gpu.driver.compiler import Build, compile_cubin
+from wavesim_gpu.driver.functions import GENERATED
 from wavesim_gpu.kernels.backends import backend_of
-from wavesim_gpu.runtime.compiler import Build, compile_cubin
-from wavesim_gpu.runtime.functions import GENERATED
 
 pytest.importorskip("cuda.bindings.nvrtc", reason="pip install 'wavesim[nvrtc]'")
 

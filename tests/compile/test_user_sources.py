@@ -4,7 +4,7 @@ import pytest
 
 from wavesim.errors import CompileError, DescriptionError, DeviceError, RecordingError
 from wavesim.lint.compilers import compiled
-from wavesim_gpu.runtime.user_sources import compile_user_source
+from wavesim_gpu.driver.user_sources import compile_user_source
 
 SOURCE = """#include <cuda_fp16.h>
 #include "tile.cuh"

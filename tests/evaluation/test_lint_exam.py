@@ -7,9 +7,9 @@ import pytest
 
 from wavesim.evaluation import lint_page
 from wavesim.evaluation.lint_exam import OPENING, SCORES, result_of, totals, verdict
-from wavesim.guard.reading import read_text
 from wavesim.lint.corpus import Case, cases
 from wavesim.lint.finding import Finding
+from wavesim.safe_io.reading import read_text
 
 RESULT = json.loads(SCORES.read_text())
 FAULTS = [RESULT["families"][family] for family in ("mutant", "public")]

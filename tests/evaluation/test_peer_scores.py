@@ -13,10 +13,10 @@ from wavesim.evaluation.peer_scores import (
     scores_text,
     summary,
 )
-from wavesim.guard.documents import read_toml
 from wavesim.model.description import load_description
 from wavesim.peers.prediction import SCORES, history_text
 from wavesim.peers.two_gpu_tables import measured_tables
+from wavesim.safe_io.documents import read_toml
 
 
 @pytest.fixture(scope="module")

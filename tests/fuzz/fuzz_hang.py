@@ -9,7 +9,7 @@ from harness import Target
 from judging import judged_json, require
 from mutations import HOSTILE, with_bytes_changed, with_raw_numbers, with_values_changed
 
-from wavesim.hang.mirror import HEAD, MAGIC, mirror_head
+from wavesim.safety.hang.mirror import HEAD, MAGIC, mirror_head
 
 USUAL = (
     *("a", "b", "c", "d", "gpu0", "gpu1", "row", "all", "start", "end", "legacy", "copy", "host", "full"),

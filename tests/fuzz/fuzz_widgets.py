@@ -30,10 +30,10 @@ def made(chance: random.Random, data: bytes) -> bytes:
 @functools.cache
 def _widgets() -> tuple[Any, ...]:
     """One of each of ours, and the controls in it."""
-    from wavesim.advise.advice import advise
-    from wavesim.advise.profile_file import EXAMPLE, load_profile
     from wavesim.model import device as devices
     from wavesim.plan.plan import SemaphoreSync
+    from wavesim.profile.advice import advise
+    from wavesim.profile.profile_file import EXAMPLE, load_profile
     from wavesim.widgets.advice_browser import AdviceBrowser
     from wavesim.widgets.dependency_explorer import DependencyExplorer
     from wavesim.widgets.occupancy_explorer import OccupancyExplorer

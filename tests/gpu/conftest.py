@@ -23,7 +23,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     if folder := config.getoption("cubin_cache", None):
-        from wavesim_gpu.runtime import cubin_cache
+        from wavesim_gpu.driver import cubin_cache
 
         cubin_cache.use(folder)
     if config.getoption("compile_ahead", False):
@@ -77,7 +77,7 @@ def siblings(monkeypatch):
     `require_gpu` is right to refuse that to users. So NVML is not asked how busy the GPU is, and all else is.
     """
     if int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) > 1:
-        from wavesim_gpu.runtime import gpu_at_hand
+        from wavesim_gpu.driver import gpu_at_hand
 
         monkeypatch.setattr(gpu_at_hand, "_least_busy", lambda busy_percent: None)
 

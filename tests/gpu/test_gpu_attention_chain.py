@@ -11,8 +11,8 @@ from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync, TileSync
 from wavesim.workloads.attention_chain import cusync_repository_attention, paper_attention
+from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.kernels.attention.head_product import HeadProducts
-from wavesim_gpu.runtime.compiler import Build
 
 DELAY_NS = 20_000
 REPLAYS = 100
@@ -39,8 +39,8 @@ PLAIN = Build()
 
 
 def program_of(pipeline, plan, build=PLAIN, backend="portable", limit_s=5.0):
+    from wavesim_gpu.driver.references import reference
     from wavesim_gpu.runner import CupyRunner
-    from wavesim_gpu.runtime.references import reference
 
     runner = CupyRunner(limit_s=limit_s, commit="test", backend=backend)
     operands = runner.operands(pipeline, seed=23)

@@ -7,7 +7,7 @@ from wavesim.errors import DeadlockError
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
-from wavesim_gpu.runtime.compiler import Build
+from wavesim_gpu.driver.compiler import Build
 
 DELAY_NS = 100_000
 PLAIN = Build()
@@ -35,9 +35,9 @@ DECODE_FORMS = {
 
 
 def verdicts_of(pipeline, plan, build=PLAIN, limit_s=5.0, runs=2, given=None):
+    from wavesim_gpu.driver.operands import random_operands
+    from wavesim_gpu.driver.references import reference
     from wavesim_gpu.runner import CupyRunner
-    from wavesim_gpu.runtime.operands import random_operands
-    from wavesim_gpu.runtime.references import reference
 
     runner = CupyRunner(limit_s=limit_s, commit="test", backend="portable")
     operands = random_operands(pipeline, 23, given=given)

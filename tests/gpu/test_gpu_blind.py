@@ -2,9 +2,9 @@
 
 import pytest
 
-from wavesim.check.invariants import violations
 from wavesim.evaluation.blind_runs import measured_word
 from wavesim.evaluation.blind_sizes import BASELINE, RIVALS, SEMAPHORES, BlindSize
+from wavesim.safety.invariants import violations
 
 pytestmark = pytest.mark.gpu
 

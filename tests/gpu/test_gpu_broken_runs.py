@@ -11,13 +11,13 @@ from small_pipelines import pair
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import RowSync, TileSync
-from wavesim_gpu.runtime.compiler import Build
+from wavesim_gpu.driver.compiler import Build
 
 pytestmark = pytest.mark.gpu
 
 
 def verdict(runner, program):
-    from wavesim_gpu.runtime.references import reference
+    from wavesim_gpu.driver.references import reference
 
     return runner.verdict(program, runner.launcher(program), reference(program.operands))
 
@@ -107,8 +107,8 @@ def green_context(count):
 
 
 def test_the_sms_are_those_of_the_current_green_context(runner):
+    from wavesim_gpu.driver.device import query
     from wavesim_gpu.planned_kernels import kernels_of
-    from wavesim_gpu.runtime.device import query
 
     whole, tile = query(), (128, 128, 64)
     with green_context(16) as count:
@@ -124,7 +124,7 @@ def test_the_sms_are_those_of_the_current_green_context(runner):
 
 def test_a_pair_runs_right_within_a_green_context(runner):
     """Arrays are made and judged outside: what runs within are our own kernels."""
-    from wavesim_gpu.runtime.references import is_right, reference, relative_errors
+    from wavesim_gpu.driver.references import is_right, reference, relative_errors
 
     operands = runner.operands(pair(m=1000, hidden=1280, n=1024), seed=3)
     expected = reference(operands)

@@ -9,8 +9,8 @@ from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
+from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.kernels.convolution.pack_pixels import with_packed_images
-from wavesim_gpu.runtime.compiler import Build
 
 pytestmark = pytest.mark.gpu
 
@@ -35,7 +35,7 @@ def kernels(request, runner):
 
 
 def verdicts_of(kernels, pipeline, words, build=None, runs=2, seed=23):
-    from wavesim_gpu.runtime.references import reference
+    from wavesim_gpu.driver.references import reference
 
     operands = kernels.operands(pipeline, seed=seed)
     program = kernels.program(operands, parse_plan(words), build)
@@ -146,7 +146,7 @@ def test_a_hundred_replays_of_a_chain_are_right(kernels):
 def test_chains_that_put_their_counters_back_are_right_in_every_replay(kernels, words, build, split_k):
     if kernels.backend != "hopper":
         pytest.skip("of the portable kernels every block retires")
-    from wavesim_gpu.runtime.references import reference
+    from wavesim_gpu.driver.references import reference
 
     # Of one tile a block only the last stage's blocks retire, and before their sums are made.
     operands = kernels.operands(conv_chain(3, images=40, split_k=split_k), seed=23)
@@ -163,8 +163,8 @@ def test_runs_that_follow_closely_leave_the_run_before_its_counters(kernels, wor
     """A post of the run behind that came before counters were put back would leave one that is not 0."""
     if kernels.backend != "hopper":
         pytest.skip("portable kernels do not begin runs by dependent launch")
+    from wavesim_gpu.driver.references import reference
     from wavesim_gpu.program import Program
-    from wavesim_gpu.runtime.references import reference
 
     operands = kernels.operands(conv_chain(2, images=40), seed=23)
     plan, limit = parse_plan(words), kernels.limit_ns
@@ -186,7 +186,7 @@ def test_runs_that_follow_closely_leave_the_run_before_its_counters(kernels, wor
 
 def test_convolutions_of_torch_agree(kernels):
     torch = pytest.importorskip("torch")
-    from wavesim_gpu.runtime.element_types import to_float32
+    from wavesim_gpu.driver.element_types import to_float32
 
     work = conv(3, 13, 72, 40, stride=2, tile_k=K_BLOCK[kernels.backend], has_bias=True, activation="relu")
     operands = kernels.operands(alone(work), seed=5)

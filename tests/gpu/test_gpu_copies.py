@@ -26,7 +26,7 @@ def test_every_way_to_launch_copies_is_right_again_and_again(copies, runner, thr
 @pytest.mark.parametrize("mutant", ["no_wait", "no_post"])
 def test_a_copy_that_does_not_wait_or_post_is_noticed(copies, runner, mutant):
     from wavesim.errors import DeadlockError
-    from wavesim_gpu.runtime.compiler import Build
+    from wavesim_gpu.driver.compiler import Build
 
     buffers = copies.Buffers.of(64 * copies.BYTES_PER_BLOCK)
     for name, way in copies.ways_on(runner.device).items():
@@ -42,10 +42,10 @@ def test_a_copy_that_does_not_wait_or_post_is_noticed(copies, runner, mutant):
 
 def test_runs_that_follow_each_other_in_one_graph_are_right(runner):
     from wavesim.plan.parsing import parse_plan
+    from wavesim_gpu.driver.references import reference
     from wavesim_gpu.evaluation.studies.tile_configs import TileConfig, mlp_pair
     from wavesim_gpu.kernels.sm90.gemm_sm90 import HOPPER_CAPABILITY
     from wavesim_gpu.runner import CupyRunner
-    from wavesim_gpu.runtime.references import reference
 
     if runner.device.compute_capability != HOPPER_CAPABILITY:
         pytest.skip("the kernels that start by dependent launch need a Hopper GPU")
@@ -74,6 +74,7 @@ def test_what_is_judged_after_the_rounds_is_what_they_wrote(runner):
     from small_pipelines import pair
 
     from wavesim.plan.parsing import parse_plan
+    from wavesim_gpu.driver.references import reference
     from wavesim_gpu.evaluation.baselines.cublaslt import LtChain
     from wavesim_gpu.evaluation.studies.checked_candidates import (
         library_entry,
@@ -81,7 +82,6 @@ def test_what_is_judged_after_the_rounds_is_what_they_wrote(runner):
         sharing_entry,
         time_and_judge,
     )
-    from wavesim_gpu.runtime.references import reference
 
     operands = runner.operands(pair(), seed=3)
     expected = reference(operands)

@@ -11,10 +11,10 @@ LIMIT_S = 20.0  # a launch that never returns ends the process that called it, a
 @pytest.fixture(scope="module")
 def kernels(runner):
     from wavesim.errors import CompileError
+    from wavesim_gpu.driver.device import architecture, require_cupy
+    from wavesim_gpu.driver.device_linking import linked_cubin
     from wavesim_gpu.evaluation.device_launch import SOURCE, LaunchingKernels
     from wavesim_gpu.evaluation.measuring_process import MeasuringProcess
-    from wavesim_gpu.runtime.device import architecture, require_cupy
-    from wavesim_gpu.runtime.device_linking import linked_cubin
 
     try:
         cubin = linked_cubin(SOURCE, architecture(require_cupy()))

@@ -20,13 +20,13 @@ from wavesim.plan.policy import RowSync, TileSync
 from wavesim.plan.schedule import Persistent
 from wavesim.plan.stream_k import StreamK
 from wavesim.plan.sync import Semaphores
+from wavesim_gpu.driver.compiler import Build, compile_cubin
+from wavesim_gpu.driver.functions import GENERATED
+from wavesim_gpu.driver.kernel_sources import sources
 from wavesim_gpu.kernels.backend import Addresses
 from wavesim_gpu.kernels.backends import backend_named
 from wavesim_gpu.kernels.sm90 import gemm_sm90
 from wavesim_gpu.kernels.sm90.tile_config import TILE_CONFIGS
-from wavesim_gpu.runtime.compiler import Build, compile_cubin
-from wavesim_gpu.runtime.functions import GENERATED
-from wavesim_gpu.runtime.kernel_sources import sources
 
 H200, HOPPER = load("h200"), backend_named("hopper")
 PER_TILE, PERSISTENT, STREAM_K = StreamSync(), Plan(Persistent()), Plan(StreamK())
@@ -180,8 +180,8 @@ def test_misaligned_arrays_are_refused():
 
 
 def verdict_of(pipeline, plan, build=None, seed=21, limit_s=5.0, runs=1):
+    from wavesim_gpu.driver.references import reference
     from wavesim_gpu.runner import CupyRunner
-    from wavesim_gpu.runtime.references import reference
 
     runner = CupyRunner(limit_s=limit_s, commit="test", backend="hopper")
     operands = runner.operands(pipeline, seed=seed)
@@ -197,7 +197,7 @@ def hopper(request):
     if request.node.get_closest_marker("gpu") is None:
         return
     request.getfixturevalue("runner")
-    from wavesim_gpu.runtime.device import query
+    from wavesim_gpu.driver.device import query
 
     if query().compute_capability != gemm_sm90.HOPPER_CAPABILITY:
         pytest.skip("not a Hopper GPU")
@@ -316,8 +316,8 @@ def test_recorded_tiles_are_all_there_once(cupy):
 @pytest.mark.parametrize("policy", [RowSync(), TileSync()], ids=lambda policy: policy.name)
 def test_a_run_leaves_its_counters_at_zero_and_can_be_replayed(words, policy):
     """No memset comes between replays: what the last block zeroes is all that the next run starts from."""
+    from wavesim_gpu.driver.references import reference
     from wavesim_gpu.runner import CupyRunner
-    from wavesim_gpu.runtime.references import reference
 
     runner = CupyRunner(limit_s=5.0, commit="test", backend="hopper")
     tile = (128, 128, 64)

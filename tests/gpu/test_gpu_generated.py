@@ -50,8 +50,8 @@ extern "C" __global__ void wait_for_start(unsigned* counters) {
 @pytest.fixture
 def compiled(cupy, tmp_path):
     """Compiles text for this GPU into a module."""
-    from wavesim_gpu.runtime.compiler import compile_cubin
-    from wavesim_gpu.runtime.device import architecture
+    from wavesim_gpu.driver.compiler import compile_cubin
+    from wavesim_gpu.driver.device import architecture
 
     def build(text):
         path = tmp_path / "generated.cu"

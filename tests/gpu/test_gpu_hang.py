@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from small_pipelines import pair
 
-from wavesim.hang.mirror import load_mirror
-from wavesim.hang.situation_file import load_situation
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import RowSync
+from wavesim.safety.hang.mirror import load_mirror
+from wavesim.safety.hang.situation_file import load_situation
+from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.hang.launch_facts import LaunchFacts
 from wavesim_gpu.hang.launch_recorder import record_launches
 from wavesim_gpu.hang.semaphore_mirror import mirror_semaphores
-from wavesim_gpu.runtime.compiler import Build
 
 SECONDS = 60
 WIDE = {"m": 4096, "k": 64, "hidden": 512, "n": 4096}  # more consumer blocks than the GPU has room for
@@ -29,7 +29,7 @@ from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import RowSync
 from wavesim_gpu import mirror_semaphores, record_launches
 from wavesim_gpu.runner import CupyRunner
-from wavesim_gpu.runtime.compiler import Build
+from wavesim_gpu.driver.compiler import Build
 runner = CupyRunner(limit_s=1000.0, commit="test")
 operands = runner.operands(pair(**{WIDE}), seed=1)
 program = runner.program(operands, SemaphoreSync(RowSync()), Build(mutant="no_post"))

@@ -4,12 +4,12 @@ import pytest
 
 import wavesim_gpu
 from wavesim.errors import DescriptionError, DeviceError
+from wavesim_gpu.driver.device import require_cupy
 from wavesim_gpu.layers import mlp as mlp_calls
 from wavesim_gpu.layers import prepared
 from wavesim_gpu.layers.candidates import FUSED, IN_TURN, ROWS, MlpCandidate
 from wavesim_gpu.layers.choose import LIBRARY
 from wavesim_gpu.layers.description import MlpShape
-from wavesim_gpu.runtime.device import require_cupy
 
 TOLERANCE = {"float16": 2e-3, "bfloat16": 1e-2}
 SIZES = (384, 1024, 1536, 768)

@@ -18,7 +18,7 @@ from wavesim_gpu.evaluation.layer_bench import run_layers
 def test_every_contender_of_a_shape_is_timed_and_right(name, tmp_path, monkeypatch):
     pytest.importorskip("torch")
     # As in a process of its own: what tests before have loaded would not be kept in this run's cache.
-    monkeypatch.setattr("wavesim_gpu.runtime.functions._loaded", {})
+    monkeypatch.setattr("wavesim_gpu.driver.functions._loaded", {})
     path = run_layers(tmp_path / "layers.json", only=name)
     found = load_layers(path)
     (row,) = found.rows

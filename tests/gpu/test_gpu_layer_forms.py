@@ -8,7 +8,7 @@ from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
-from wavesim_gpu.runtime.compiler import Build
+from wavesim_gpu.driver.compiler import Build
 
 pytestmark = pytest.mark.gpu
 
@@ -93,7 +93,7 @@ def hopper(runner):
 
 
 def verdicts_of(hopper, pipeline, plan, build=None, runs=2):
-    from wavesim_gpu.runtime.references import reference
+    from wavesim_gpu.driver.references import reference
 
     operands = hopper.operands(pipeline, seed=17)
     program = hopper.program(operands, plan, build)

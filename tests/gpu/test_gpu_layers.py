@@ -18,7 +18,7 @@ from wavesim.plan.policy import RowSync, TileSync
 from wavesim.workloads.layer_variants import with_cache, with_rope
 from wavesim.workloads.layers import transformer_layer, with_shared_qkv
 from wavesim.workloads.models import Model, TransformerShape
-from wavesim_gpu.runtime.compiler import Build
+from wavesim_gpu.driver.compiler import Build
 
 EXAMPLES = Path(__file__).parents[2] / "gpu" / "examples"
 DELAY_NS = 100_000
@@ -40,8 +40,8 @@ class Run:
     """A pipeline under a plan, ready to be run and judged."""
 
     def __init__(self, pipeline, plan, build=None):
+        from wavesim_gpu.driver.references import reference
         from wavesim_gpu.runner import CupyRunner
-        from wavesim_gpu.runtime.references import reference
 
         self.runner = CupyRunner(limit_s=2.0, commit="test", backend="hopper")
         self.operands = self.runner.operands(pipeline, seed=19)

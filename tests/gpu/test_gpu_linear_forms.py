@@ -13,10 +13,10 @@ from wavesim.model.kernel import ACTIVATIONS, GATED, Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
+from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.kernels.backend import Addresses
 from wavesim_gpu.kernels.backends import backend_named
 from wavesim_gpu.kernels.sm90.tile_config import TILE_CONFIGS
-from wavesim_gpu.runtime.compiler import Build
 
 pytestmark = pytest.mark.gpu
 
@@ -71,7 +71,7 @@ def layers(m, forms, tile=WIDE, k=264, hidden=680, n=392, splits=(1, 1), dtype="
 
 def verdict_of(runner, pipeline, plan, build=None, seed=3, runs=2):
     """Of the last of so many runs, or of the first bad one: what a run leaves behind shows in the next."""
-    from wavesim_gpu.runtime.references import reference
+    from wavesim_gpu.driver.references import reference
 
     operands = runner.operands(pipeline, seed=seed)
     program = runner.program(operands, plan, build or Build(), is_self_resetting=False)
@@ -83,8 +83,8 @@ def verdict_of(runner, pipeline, plan, build=None, seed=3, runs=2):
 @pytest.mark.parametrize(("place", "variant", "size"), FORMS, ids=str)
 def test_every_form_is_right_and_nan_stays_nan(hopper, cupy, place, variant, size):
     """One row of A has a NaN: all of that row's outputs are NaN, whatever the activation, and no others."""
-    from wavesim_gpu.runtime.element_types import to_float32
-    from wavesim_gpu.runtime.references import reference
+    from wavesim_gpu.driver.element_types import to_float32
+    from wavesim_gpu.driver.references import reference
 
     (activation, gates), (order, has_bias, dtype), (m, n, k) = place, variant, size
     form = {"activation": activation, "gates": gates, "b_order": order, "has_bias": has_bias}
@@ -170,9 +170,9 @@ def test_a_dropped_post_leaves_nan_behind_every_form(hopper, cupy, layer, words)
 @pytest.mark.parametrize("order", ["row", "column"])
 def test_operands_with_strides_are_read_and_written_in_place(hopper, cupy, order):
     """Gates and values lie in one array, x and the output in wider ones, whose other columns stay."""
-    from wavesim_gpu.runtime.element_types import from_float32
-    from wavesim_gpu.runtime.operands import Operands
-    from wavesim_gpu.runtime.references import reference
+    from wavesim_gpu.driver.element_types import from_float32
+    from wavesim_gpu.driver.operands import Operands
+    from wavesim_gpu.driver.references import reference
 
     m, k, n, hidden = 77, 136, 392, 328
     random = cupy.random.RandomState(1)
@@ -217,7 +217,7 @@ ERROR = 3e-6  # of what an activation approximates, beside the rounding of the o
 @pytest.mark.parametrize("activation", EXACT)
 def test_activations_are_right_at_every_size_of_their_input(hopper, cupy, activation):
     """A is the identity, so that the sums are B's elements, from where an activation fades away on."""
-    from wavesim_gpu.runtime.operands import bind
+    from wavesim_gpu.driver.operands import bind
 
     values = np.linspace(-9, 9, 64 * 256, dtype=np.float32).astype(np.float16).reshape(64, 256)
     gemm = Gemm("gemm", 64, 256, 64, 64, 256, 64, activation=activation)
@@ -235,7 +235,7 @@ def test_activations_are_right_at_every_size_of_their_input(hopper, cupy, activa
 
 @pytest.mark.parametrize("activation", EXACT)
 def test_infinity_goes_through_activations(hopper, cupy, activation):
-    from wavesim_gpu.runtime.operands import bind
+    from wavesim_gpu.driver.operands import bind
 
     gemm = Gemm("gemm", 8, 64, 64, 64, 64, 64, activation=activation)
     pipeline = Pipeline("one", [Stage("gemm", gemm)], [])

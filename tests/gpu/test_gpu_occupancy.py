@@ -36,9 +36,9 @@ __global__ void __maxnreg__(CAP) hungry(float* data, int n) {
 
 
 def test_occupancy_equals_the_drivers_answer_on_500_random_blocks(runner, cupy, tmp_path):
-    from wavesim_gpu.runtime.compiler import compile_cubin
-    from wavesim_gpu.runtime.device import architecture, query
-    from wavesim_gpu.runtime.functions import _configured
+    from wavesim_gpu.driver.compiler import compile_cubin
+    from wavesim_gpu.driver.device import architecture, query
+    from wavesim_gpu.driver.functions import _configured
 
     device, driver = query(), cupy.cuda.driver
     path = tmp_path / "hungry.cu"
@@ -79,7 +79,7 @@ def test_occupancy_equals_the_drivers_answer_on_500_random_blocks(runner, cupy, 
 
 def test_the_query_agrees_with_the_catalogue_on_an_h200(runner):
     from wavesim.model.device import load
-    from wavesim_gpu.runtime.device import query
+    from wavesim_gpu.driver.device import query
 
     found, known = query(), load("h200")
     if "H200" not in found.name:

@@ -52,7 +52,7 @@ def linear_layers(rank, devices, meeting):
     """One rank of both operators, against the library's product in fp32."""
     import torch.distributed as dist  # in a process of its own
 
-    from wavesim_gpu.runtime.device import require_cupy
+    from wavesim_gpu.driver.device import require_cupy
     from wavesim_gpu.torch.parallel import _Calls
 
     torch.cuda.set_device(devices[rank])

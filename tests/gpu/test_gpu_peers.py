@@ -13,6 +13,8 @@ import pytest
 from wavesim.errors import DeadlockError, DescriptionError
 from wavesim.model.collective import Collective
 from wavesim.trace.trace import Trace
+from wavesim_gpu.driver.compiler import Build
+from wavesim_gpu.driver.element_types import to_float32
 from wavesim_gpu.evaluation.two_gpus.cases import (
     SharedCase,
     expected_of,
@@ -27,8 +29,6 @@ from wavesim_gpu.peers.options import CallOptions
 from wavesim_gpu.peers.peer_trace import recorded_call
 from wavesim_gpu.peers.problem import NormedGemm, SharedGemm
 from wavesim_gpu.peers.programs import SharedGemmProgram
-from wavesim_gpu.runtime.compiler import Build
-from wavesim_gpu.runtime.element_types import to_float32
 
 pytestmark = pytest.mark.gpu
 

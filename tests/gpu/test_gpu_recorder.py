@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wavesim.check.invariants import violations
 from wavesim.errors import DeviceError, RecordingError
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync
+from wavesim.safety.invariants import violations
+from wavesim_gpu.driver.compiler import compile_cubin
+from wavesim_gpu.driver.device import query, require_cupy
 from wavesim_gpu.record import INCLUDE, Recording, records_of, trace_of
 from wavesim_gpu.record.layout import HEADER, MAGIC, RECORD, recording_bytes
-from wavesim_gpu.runtime.compiler import compile_cubin
-from wavesim_gpu.runtime.device import query, require_cupy
 
 EXAMPLES = Path(__file__).parents[2] / "gpu" / "examples"
 HEADER_FILE = INCLUDE / "wavesim_recorder.cuh"

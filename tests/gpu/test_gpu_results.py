@@ -38,7 +38,7 @@ def plans(order):
 
 def check(runner, pipeline, plan, seed, replays=2):
     """A fresh random input, poisoned outputs before every replay."""
-    from wavesim_gpu.runtime.references import reference
+    from wavesim_gpu.driver.references import reference
 
     operands = runner.operands(pipeline, seed)
     expected = reference(operands)

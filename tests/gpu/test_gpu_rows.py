@@ -8,7 +8,7 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.rows import Copy, Norm, Softmax
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
-from wavesim_gpu.runtime.compiler import Build
+from wavesim_gpu.driver.compiler import Build
 
 pytestmark = pytest.mark.gpu
 
@@ -37,8 +37,8 @@ FORMS = {
 
 
 def verdicts_of(pipeline, plan, build=PLAIN, runs=2, limit_s=5.0):
+    from wavesim_gpu.driver.references import reference
     from wavesim_gpu.runner import CupyRunner
-    from wavesim_gpu.runtime.references import reference
 
     runner = CupyRunner(limit_s=limit_s, commit="test", backend="hopper")
     operands = runner.operands(pipeline, seed=17)

@@ -7,9 +7,9 @@ import sys
 import pytest
 
 import wavesim_gpu
+from wavesim_gpu.driver import cubin_cache
 from wavesim_gpu.layers import mlp as mlp_calls
 from wavesim_gpu.layers import prepared, tuning
-from wavesim_gpu.runtime import cubin_cache
 
 pytestmark = pytest.mark.gpu
 # m, k, n1, n2; activation; whether there is a gate of its own; whether weights are linear layers'.
@@ -70,7 +70,7 @@ from pathlib import Path
 import wavesim_gpu
 from test_gpu_tuning import FORMS, operands
 from wavesim_gpu.layers.mlp import way_of
-from wavesim_gpu.runtime import cubin_cache, compiler
+from wavesim_gpu.driver import cubin_cache, compiler
 cubin_cache.use(Path({str(folder)!r}))
 if not {may_compile}:
     compiler.build_and_keep = lambda request: sys.exit("compiled " + request.path.name)

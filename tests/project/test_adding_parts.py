@@ -10,14 +10,14 @@ from typing import ClassVar
 import pytest
 
 from wavesim import Plan, TileSync, device, simulate, toy, zero_cost
-from wavesim.check.deadlock import safety_of
-from wavesim.check.invariants import violations
 from wavesim.errors import DescriptionError
 from wavesim.plan import parsing
 from wavesim.plan.launch import Launch
 from wavesim.plan.parsing import parse_plan, plan_data, plan_from_data
 from wavesim.plan.schedule import Schedule, TilePart
 from wavesim.plan.sync import Semaphores
+from wavesim.safety.deadlock import safety_of
+from wavesim.safety.invariants import violations
 from wavesim.trace.trace import Trace
 from wavesim.tuning.search import tune
 

@@ -2,9 +2,10 @@
 
 Import arrows, lowest first; a part may use what is above it in the list, never what is below:
 
-    errors <- guard <- model, trace, litmus <- plan, workloads, sm <- costs <- sim, analysis, recordings
-           <- check, lint, predict, streams, peers
-           <- codegen <- tuning, view <- crossover, advise, passes <- hang, widgets <- comparison
+    errors <- safe_io <- model, trace, litmus <- plan, workloads, sm <- costs <- sim, analysis, recordings
+           <- safety, lint, predict, streams, peers
+           <- codegen <- tuning, view <- tuning/crossover, profile, model_time <- safety/hang, widgets
+           <- comparison
            <- teaching, evaluation <- cli
 """
 
@@ -13,7 +14,7 @@ import functools
 import graphlib
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ WAVESIM = ROOT / "wavesim"
 WAVESIM_GPU = ROOT / "gpu" / "wavesim_gpu"
 RANKS = {
     "errors": 0,
-    "guard": 0,
+    "safe_io": 0,
     "model": 1,
     "trace": 1,
     "litmus": 1,
@@ -34,7 +35,7 @@ RANKS = {
     "sim": 4,
     "analysis": 4,
     "recordings": 4,
-    "check": 5,
+    "safety": 5,
     "lint": 5,
     "predict": 5,
     "streams": 5,
@@ -42,10 +43,10 @@ RANKS = {
     "codegen": 6,
     "tuning": 7,
     "view": 7,
-    "crossover": 8,
-    "advise": 8,
-    "passes": 8,
-    "hang": 9,
+    "tuning/crossover": 8,
+    "profile": 8,
+    "model_time": 8,
+    "safety/hang": 9,
     "widgets": 9,
     "comparison": 10,
     "teaching": 11,
@@ -56,10 +57,10 @@ RANKS = {
 OWNERS = {
     "simpy": {"sim", "streams", "peers"},
     "distributed": {"tuning"},
-    "ijson": {"advise"},
+    "ijson": {"profile"},
     # LiveFigure is a subclass of plotly's FigureWidget, so the widgets name plotly too.
     # The notebooks' own figures and forms are in teaching, where no other part can come to need them.
-    "plotly": {"view", "advise", "hang", "widgets", "teaching", "evaluation"},
+    "plotly": {"view", "profile", "safety/hang", "widgets", "teaching", "evaluation"},
     "ipywidgets": {"widgets", "teaching"},
     "anywidget": {"widgets"},
     "traitlets": {"widgets"},
@@ -144,7 +145,13 @@ def walk(node: ast.AST, typing_too: bool) -> Iterator[ast.AST]:
 
 
 def part_of(path: Path) -> str:
-    return path.relative_to(WAVESIM).parts[0].removesuffix(".py")
+    return part_named([part.removesuffix(".py") for part in path.relative_to(WAVESIM).parts])
+
+
+def part_named(names: Sequence[str]) -> str:
+    """The room that a module is in: a folder of wavesim, or a folder of one that has a rank of its own."""
+    inner = "/".join(names[:2])
+    return inner if inner in RANKS else names[0]
 
 
 def part_arrows() -> set[tuple[str, str]]:
@@ -154,8 +161,8 @@ def part_arrows() -> set[tuple[str, str]]:
             continue
         for name in imports(path):
             owner, *rest = name.split(".")
-            if owner == "wavesim" and rest and rest[0] != part_of(path):
-                arrows.add((part_of(path), rest[0]))
+            if owner == "wavesim" and rest and part_named(rest) != part_of(path):
+                arrows.add((part_of(path), part_named(rest)))
     return arrows
 
 

@@ -123,8 +123,8 @@ def test_tests_of_a_room_stand_in_a_folder_of_its_name():
 
 
 def test_html_is_written_and_shown_in_one_way():
-    """Elements come from `guard.escaping`, and notebooks get them through `widgets.words`."""
-    ours = {WAVESIM / "guard" / "escaping.py", WAVESIM / "widgets" / "words.py"}
+    """Elements come from `safe_io.escaping`, and notebooks get them through `widgets.words`."""
+    ours = {WAVESIM / "safe_io" / "escaping.py", WAVESIM / "widgets" / "words.py"}
     wrong = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in [*sources(WAVESIM), *sources(WAVESIM_GPU)]

@@ -118,7 +118,7 @@ def test_the_wheel_announces_its_command_its_gpu_runner_and_its_compiler(wheel):
         text = archive.read(name).decode()
     assert "wavesim = wavesim.__main__:main" in text
     assert "cupy = wavesim_gpu.runner:CupyRunner" in text
-    assert "nvrtc = wavesim_gpu.runtime.user_sources:compile_user_source" in text
+    assert "nvrtc = wavesim_gpu.driver.user_sources:compile_user_source" in text
 
 
 def test_a_script_beside_a_clone_called_wavesim_finds_the_package_and_not_the_folder(tmp_path):

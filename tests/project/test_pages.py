@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from wavesim.advise.advice import advise
-from wavesim.advise.profile_file import EXAMPLE, load_profile
+from wavesim.profile.advice import advise
+from wavesim.profile.profile_file import EXAMPLE, load_profile
 from wavesim.widgets.advice_browser import AdviceBrowser
 from wavesim.widgets.static import SHOWN
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SOURCES = [path for top in ("wavesim", "gpu/wavesim_gpu") for path in sorted((ROOT / top).rglob("*.py"))]
-GUARD = ROOT / "wavesim" / "guard"
+GUARD = ROOT / "wavesim" / "safe_io"
 STARTS = re.compile(r"\b(ProcessPoolExecutor|Process|fork)$")
 NO_COMMANDS = {
     "wavesim/__main__.py": "calls `main` of the command line, which is one",

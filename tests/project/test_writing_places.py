@@ -1,4 +1,4 @@
-"""Files are written through `wavesim.guard`, so that each is whole or not there, whatever fails."""
+"""Files are written through `wavesim.safe_io`, so that each is whole or not there, whatever fails."""
 
 import ast
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = (ROOT / "wavesim", ROOT / "gpu" / "wavesim_gpu")
-GUARD = ROOT / "wavesim" / "guard"
+GUARD = ROOT / "wavesim" / "safe_io"
 METHODS = {"write_text", "write_bytes", "touch", "tofile", "to_csv", "write_html", "write_image", "dump"}
 MODULES = {
     "np": {"save", "savez", "savez_compressed", "savetxt"},

@@ -12,9 +12,9 @@ from random import Random
 
 from safety_cases import BLOCKS
 
-from wavesim.hang.situation import BlockWait, DevicePart, Post, PostedSemaphore, Situation
 from wavesim.model.device import load
 from wavesim.model.kernel import Block
+from wavesim.safety.hang.situation import BlockWait, DevicePart, Post, PostedSemaphore, Situation
 from wavesim.streams.operation import StreamOperation
 
 

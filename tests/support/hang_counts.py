@@ -19,11 +19,11 @@ from typing import Any, get_args
 from hang_cases import situation_of_seed
 from hang_search import HangSearch, TooLargeError
 
-from wavesim.hang.bound import StuckBound
-from wavesim.hang.certain import hopeless
-from wavesim.hang.ground import Ground
-from wavesim.hang.situation import Situation
-from wavesim.hang.stuck import StuckSearch, Trust
+from wavesim.safety.hang.bound import StuckBound
+from wavesim.safety.hang.certain import hopeless
+from wavesim.safety.hang.ground import Ground
+from wavesim.safety.hang.situation import Situation
+from wavesim.safety.hang.stuck import StuckSearch, Trust
 from wavesim.streams.operation import StreamOperation
 
 MOST_STATES = 4_000

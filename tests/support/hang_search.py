@@ -13,9 +13,9 @@ kinds; SMs are interchangeable, or pairs of them where there are clusters.
 from collections.abc import Iterator
 from functools import cache
 
-from wavesim.hang.situation import BlockWait, Situation
-from wavesim.hang.stuck import Trust
 from wavesim.model.kernel import Grid, Kernel
+from wavesim.safety.hang.situation import BlockWait, Situation
+from wavesim.safety.hang.stuck import Trust
 from wavesim.sim.placement import Footprint, footprint
 from wavesim.streams.operation import StreamOperation
 

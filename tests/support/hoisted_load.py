@@ -8,10 +8,10 @@ import re
 import tempfile
 from pathlib import Path
 
-from wavesim.guard.writing import write_text
 from wavesim.lint.disassembler import disassembly
+from wavesim.safe_io.writing import write_text
 from wavesim.teaching.checked_kernels import HOISTED
-from wavesim_gpu.runtime.user_sources import compile_user_source
+from wavesim_gpu.driver.user_sources import compile_user_source
 
 ARCH = "sm_90a"
 SOURCE = """extern "C" __global__ void scale_rows(INPUT in, float* __restrict__ out, int columns) {

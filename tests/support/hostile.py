@@ -15,13 +15,8 @@ from typing import Any
 
 from kineto_traces import H100, kernel, write_trace
 
-from wavesim.advise.advice import Advice, advise
-from wavesim.advise.pairs_figure import advice_pairs
-from wavesim.advise.profile_file import load_profile
-from wavesim.advise.timeline_figure import advice_timeline
 from wavesim.costs.cost_model import zero_cost
 from wavesim.errors import DeadlockError, DescriptionError, Waiter
-from wavesim.guard.escaping import Markup, element
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import load
 from wavesim.model.pipeline import Pipeline
@@ -29,6 +24,11 @@ from wavesim.model.stage import Stage
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import CustomPolicy, TileSync
 from wavesim.predict.known_costs import KnownCosts
+from wavesim.profile.advice import Advice, advise
+from wavesim.profile.pairs_figure import advice_pairs
+from wavesim.profile.profile_file import load_profile
+from wavesim.profile.timeline_figure import advice_timeline
+from wavesim.safe_io.escaping import Markup, element
 from wavesim.sim.simulation import simulate
 from wavesim.teaching.exercises import Feedback
 from wavesim.teaching.prediction import Prediction, Revealed

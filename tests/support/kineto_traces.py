@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from wavesim.advise.advice import Advice, advise
-from wavesim.advise.profile import Profile
-from wavesim.advise.profile_file import EXAMPLE, load_profile
+from wavesim.profile.advice import Advice, advise
+from wavesim.profile.profile import Profile
+from wavesim.profile.profile_file import EXAMPLE, load_profile
 
 FOLDER = Path(__file__).parents[1] / "data" / "kineto"
 REAL = {

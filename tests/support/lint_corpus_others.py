@@ -81,9 +81,9 @@ def from_cutlass():
 def from_ours():
     from small_pipelines import pair
 
+    from wavesim_gpu.driver.compiler import Build, compile_cubin
+    from wavesim_gpu.driver.functions import GENERATED
     from wavesim_gpu.planned_kernels import kernels_of
-    from wavesim_gpu.runtime.compiler import Build, compile_cubin
-    from wavesim_gpu.runtime.functions import GENERATED
 
     tiles = {"portable": (64, 64, 32), "hopper": (64, 128, 64)}
     for case in cases():

@@ -91,7 +91,7 @@ def source(lines):
 
 def compiled(lines, arch):
     """The kernels of PTX and of machine code, one a line: two lists of KernelCode."""
-    from wavesim_gpu.runtime.compiler import compile_text
+    from wavesim_gpu.driver.compiler import compile_text
 
     cubin = compile_text(Path("probes.cu"), source(lines), (), (f"--gpu-architecture={arch}",))
     ptx = {kernel.name: kernel for kernel in listing_of_ptx(cubin.ptx, "probes").kernels}

@@ -17,11 +17,11 @@ from pretended_gpu import Anything, Pinned, pretended_cupy
 
 from wavesim.model.device import load
 from wavesim_gpu.cusync.layout import GEMM_PARAMS, SYNC_PARAMS
+from wavesim_gpu.driver import call_states, calls, driver_api, functions
+from wavesim_gpu.driver.cubin_cache import Cubin
 from wavesim_gpu.kernels.sm90 import tensor_map
 from wavesim_gpu.kernels.sm90.parameters import PARAMS
 from wavesim_gpu.layers import planned
-from wavesim_gpu.runtime import call_states, calls, driver, functions
-from wavesim_gpu.runtime.cubin_cache import Cubin
 
 CONTEXT = 0xC0
 INVALID_CONTEXT, STREAM_CAPTURE_UNSUPPORTED = 201, 900
@@ -112,7 +112,7 @@ class NotedDriver:
         if self.contexts[-1] != CONTEXT:
             return INVALID_CONTEXT
         assert not extra.value
-        kernel, config = self.gpu.kernels[function.value], driver.LaunchConfig.from_address(config.value)
+        kernel, config = self.gpu.kernels[function.value], driver_api.LaunchConfig.from_address(config.value)
         if status := self.gpu.on_launch(kernel):
             return status
         kind = PARAMS if "sm90" in kernel else GEMM_PARAMS
@@ -190,9 +190,9 @@ class NotedGpu:
         monkeypatch.setattr(functions, "_loaded", {})
         monkeypatch.setattr(functions, "compile_cubin", lambda *args: Cubin(b"", {}, ""))
         monkeypatch.setattr(functions, "_configured", self._function)
-        monkeypatch.setattr(driver, "_library", lambda: self.driver)
+        monkeypatch.setattr(driver_api, "_library", lambda: self.driver)
         monkeypatch.setattr(tensor_map, "_encode", encoded)
-        driver.require_driver.cache_clear()
+        driver_api.require_driver.cache_clear()
         for room in (calls, call_states):
             monkeypatch.setattr(room, "allowed_while_capturing", nullcontext)
 

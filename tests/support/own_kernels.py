@@ -22,6 +22,10 @@ from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import RowSync
 from wavesim.workloads.attention_chain import paper_attention
 from wavesim_gpu.characterise.bench import FOLDER as MICROBENCHMARKS
+from wavesim_gpu.driver import clock_stamps
+from wavesim_gpu.driver.compiler import Build, compile_cubin
+from wavesim_gpu.driver.functions import GENERATED
+from wavesim_gpu.driver.kernel_sources import ROOT
 from wavesim_gpu.evaluation.faults import cotenant
 from wavesim_gpu.evaluation.foreign.kernels import GEMM, ROWS, gemm_name, softmax_name
 from wavesim_gpu.evaluation.studies import copies, primitives, wait_costs
@@ -30,10 +34,6 @@ from wavesim_gpu.kernels.attention.head_product import HeadProducts
 from wavesim_gpu.kernels.backends import backend_of
 from wavesim_gpu.kernels.sm90.gemm_sm90 import ChainedHopper
 from wavesim_gpu.planned_kernels import kernels_of
-from wavesim_gpu.runtime import clock_stamps
-from wavesim_gpu.runtime.compiler import Build, compile_cubin
-from wavesim_gpu.runtime.functions import GENERATED
-from wavesim_gpu.runtime.kernel_sources import ROOT
 
 ALL = ("sm_80", "sm_90a", "sm_100", "sm_120")
 EXAMPLES = ROOT.parent / "examples"

@@ -11,9 +11,9 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from wavesim_gpu.driver import cublas_library, cublaslt, driver_api, product_pair
+from wavesim_gpu.driver.element_types import from_float32, to_float32
 from wavesim_gpu.kernels import elementwise
-from wavesim_gpu.runtime import cublas_library, cublaslt, driver, product_pair
-from wavesim_gpu.runtime.element_types import from_float32, to_float32
 
 WORKSPACE = 1 << 20
 KINDS = {number: name for name, number in cublas_library.TYPES.items()}
@@ -196,7 +196,7 @@ class PretendedLauncher:
     def cuLaunchKernelEx(self, config, kernel, pointers, extra):  # the driver's name
         assert extra is None
         assert pointers[0] == config.value + elementwise.CONFIG_BYTES
-        told = driver.LaunchConfig.from_address(config.value)
+        told = driver_api.LaunchConfig.from_address(config.value)
         (blocks, rows_at_once, depth), (threads, *ones) = told.grid, told.block
         assert (depth, ones, told.dynamic_shared_bytes, told.attribute_count) == (1, [1, 1], 0, 0)
         name = next(name for name, number in self.names.items() if number == kernel.value)

@@ -163,12 +163,7 @@ class CompileAhead:
         sys.modules |= {"cupy": pretended_cupy(device), "torch": None, "triton": None}
         from wavesim_gpu import runner
         from wavesim_gpu.cusync.sync_state import SyncState
-        from wavesim_gpu.evaluation.studies import copies
-        from wavesim_gpu.kernels.sm90 import tensor_map
-        from wavesim_gpu.layers import planned
-        from wavesim_gpu.peers import programs
-        from wavesim_gpu.runner import CupyRunner, OutputCheck
-        from wavesim_gpu.runtime import (
+        from wavesim_gpu.driver import (
             call_states,
             calls,
             compiler,
@@ -178,6 +173,11 @@ class CompileAhead:
             launches,
             operands,
         )
+        from wavesim_gpu.evaluation.studies import copies
+        from wavesim_gpu.kernels.sm90 import tensor_map
+        from wavesim_gpu.layers import planned
+        from wavesim_gpu.peers import programs
+        from wavesim_gpu.runner import CupyRunner, OutputCheck
 
         self.build = compiler.build_and_keep
         compiler.build_and_keep = self.note
@@ -202,7 +202,7 @@ class CompileAhead:
         CupyRunner.verdict_on_last = lambda runner, program, expected: OutputCheck({}, True, True)
 
     def note(self, request):
-        from wavesim_gpu.runtime.cubin_cache import Cubin
+        from wavesim_gpu.driver.cubin_cache import Cubin
 
         self.requests[request.key] = request
         return Cubin(b"", {name: name for name in request.names}, "")

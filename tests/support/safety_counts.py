@@ -22,9 +22,9 @@ from functools import partial
 from exhaustive_search import Rules, Search, TooLargeError
 from safety_cases import case_of, launched_case_of, other_work
 
-from wavesim.check.deadlock import safety_of
-from wavesim.check.verdict import Assumption, SafetyVerdict
 from wavesim.model.device import Device
+from wavesim.safety.deadlock import safety_of
+from wavesim.safety.verdict import Assumption, SafetyVerdict
 
 MOST_STATES = 6_000
 ANY_HARDWARE = Rules()

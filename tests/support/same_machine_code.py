@@ -102,8 +102,8 @@ def instances(case):
     """(source, expression, build, header) of each of a case's kernels."""
     from wavesim.codegen.single_stage import stage_header
     from wavesim.model.device import load
+    from wavesim_gpu.driver.compiler import Build
     from wavesim_gpu.planned_kernels import kernels_of
-    from wavesim_gpu.runtime.compiler import Build
 
     pipeline, plan = described(case)
     backend = "hopper"
@@ -115,8 +115,8 @@ def instances(case):
 
 def digests(cases):
     """Of every instance that the cases launch, by what it is; this tree's sources."""
-    from wavesim_gpu.runtime.compiler import compile_cubin
-    from wavesim_gpu.runtime.functions import GENERATED
+    from wavesim_gpu.driver.compiler import compile_cubin
+    from wavesim_gpu.driver.functions import GENERATED
 
     wanted = {}
     for case in cases:
@@ -138,8 +138,8 @@ def facts(cases):
     """What the comparison needs of one tree."""
     from cuda.bindings import nvrtc
 
+    from wavesim_gpu.driver.kernel_sources import source_hash
     from wavesim_gpu.evaluation.timed_sources import BESIDE, timed_hash
-    from wavesim_gpu.runtime.kernel_sources import source_hash
 
     return {
         "hash": timed_hash("hopper"),

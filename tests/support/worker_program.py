@@ -7,8 +7,8 @@ argument makes it carry on after the first signal.
 import sys
 import time
 
-from wavesim.guard.program import run_program
-from wavesim.guard.workers import worker_pool
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.workers import worker_pool
 
 
 def spin(seconds: float) -> float:

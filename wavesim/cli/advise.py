@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 from wavesim.cli.printing import complain, print_result, progress
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import listed_integers, whole
-from wavesim.guard.escaping import whole_line
-from wavesim.guard.options import integer, number
-from wavesim.guard.writing import write_text
+from wavesim.safe_io.bounds import listed_integers, whole
+from wavesim.safe_io.escaping import whole_line
+from wavesim.safe_io.options import integer, number
+from wavesim.safe_io.writing import write_text
 
 if TYPE_CHECKING:
-    from wavesim.advise.advice import Advice
-    from wavesim.advise.pair_answers import PairAnswers
+    from wavesim.profile.advice import Advice
+    from wavesim.profile.pair_answers import PairAnswers
 
 MOST_PAIRS = 1_000
 VERDICTS, MOST_VERDICTS, SECONDS = 3, 100, 20.0
@@ -53,11 +53,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Reads, analyses and marks the profile, simulates the best pairs; writes page and TOML if asked."""
-    from wavesim.advise.advice import advise
-    from wavesim.advise.advice_json import advice_document
-    from wavesim.advise.advice_text import summary_text
-    from wavesim.advise.pair_verdicts import verdicts_of
-    from wavesim.advise.profile_file import load_profile
+    from wavesim.profile.advice import advise
+    from wavesim.profile.advice_json import advice_document
+    from wavesim.profile.advice_text import summary_text
+    from wavesim.profile.pair_verdicts import verdicts_of
+    from wavesim.profile.profile_file import load_profile
 
     _require_fitting(options)
     marks = _marks(options)
@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
     advice = advice.with_simulated({one.pair: one.points for one in verdicts if one.points is not None})
     lines = [whole_line(line) for one in verdicts for line in one.text]
     if options.html:
-        from wavesim.advise.report import write_report
+        from wavesim.profile.report import write_report
 
         write_report(options.html, advice, lines)
     document = {**advice_document(advice), "verdicts": [one.as_json() for one in verdicts]}
@@ -100,9 +100,9 @@ def _require_fitting(options: argparse.Namespace) -> None:
 
 
 def _answers(options: argparse.Namespace, advice: "Advice") -> "PairAnswers | None":
-    from wavesim.advise.advice_text import COLUMNS, pair_rows
-    from wavesim.advise.pair_answers import load_answers
     from wavesim.cli.asking import asked
+    from wavesim.profile.advice_text import COLUMNS, pair_rows
+    from wavesim.profile.pair_answers import load_answers
 
     if options.answers:
         return load_answers(options.answers)
@@ -129,7 +129,7 @@ def _ask(question: str) -> str:
 
 
 def _write_pair(options: argparse.Namespace, advice: "Advice", answers: "PairAnswers | None") -> None:
-    from wavesim.advise.pair_file import NOTHING_SAID, pair_toml
+    from wavesim.profile.pair_file import NOTHING_SAID, pair_toml
 
     said = NOTHING_SAID if answers is None else answers
     chosen = said.pair if options.pair is None else options.pair

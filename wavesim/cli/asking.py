@@ -8,12 +8,12 @@ stands in brackets; an answer that cannot be is refused with the reason, and ask
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from wavesim.advise.advice import Advice, Pair
-from wavesim.advise.kernel_facts import PERSISTENT, KernelFacts
-from wavesim.advise.pair_answers import READS, ROLES, PairAnswers
-from wavesim.advise.pair_file import pair_description
 from wavesim.errors import DescriptionError, RecordingError
-from wavesim.guard.bounds import real, whole
+from wavesim.profile.advice import Advice, Pair
+from wavesim.profile.kernel_facts import PERSISTENT, KernelFacts
+from wavesim.profile.pair_answers import READS, ROLES, PairAnswers
+from wavesim.profile.pair_file import pair_description
+from wavesim.safe_io.bounds import real, whole
 
 Ask = Callable[[str], str]
 NONE = "-"  # the answer that there is nothing to say

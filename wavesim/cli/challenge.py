@@ -10,7 +10,7 @@ from typing import Any
 
 from wavesim.cli.printing import complain, print_result
 from wavesim.errors import DescriptionError
-from wavesim.guard.writing import require_writable, write_text
+from wavesim.safe_io.writing import require_writable, write_text
 
 # Of each action what its word is, and the option that goes with it.
 ACTIONS = {"list": ("", "csv"), "trace": ("a pair, P01 to P60", "out"), "score": ("a CSV file", "reveal")}

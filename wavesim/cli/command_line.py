@@ -17,10 +17,10 @@ from wavesim import __version__
 from wavesim.cli.printing import complain
 from wavesim.cli.status import BAD_INPUT
 from wavesim.errors import CompileError, DeadlockError, WavesimError
-from wavesim.guard.escaping import lines
-from wavesim.guard.options import OneLineParser
-from wavesim.guard.program import error_text, run_program
-from wavesim.guard.streams import ReaderGoneError
+from wavesim.safe_io.escaping import lines
+from wavesim.safe_io.options import OneLineParser
+from wavesim.safe_io.program import error_text, run_program
+from wavesim.safe_io.streams import ReaderGoneError
 
 COMMANDS = {
     "simulate": "simulate one plan of a workload",

@@ -16,8 +16,8 @@ from wavesim.cli.workload_options import (
     described,
     described_file,
 )
-from wavesim.guard.bounds import MOST_COMPARED, listed
 from wavesim.plan.parsing import WORDS, parse_plan
+from wavesim.safe_io.bounds import MOST_COMPARED, listed
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure

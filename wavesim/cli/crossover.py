@@ -8,30 +8,30 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wavesim.check.verdict import BASES
 from wavesim.cli.dask_option import add_dask_option, chosen_executor
 from wavesim.cli.peer_crossover import ROWS, run_over_gpus
 from wavesim.cli.printing import print_result, progress
 from wavesim.cli.status import INTERRUPTED
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import plain_int, shown
-from wavesim.guard.options import integer, number
-from wavesim.guard.writing import require_writable, write_text
 from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.plan.order import KNOWN_ORDERS
+from wavesim.safe_io.bounds import plain_int, shown
+from wavesim.safe_io.options import integer, number
+from wavesim.safe_io.writing import require_writable, write_text
+from wavesim.safety.verdict import BASES
 from wavesim.workloads.catalogue import parse_tile
 
 if TYPE_CHECKING:
-    from wavesim.crossover.crossing import Crossover
-    from wavesim.crossover.family import KernelFamily
+    from wavesim.tuning.crossover.crossing import Crossover
+    from wavesim.tuning.crossover.family import KernelFamily
 
 TILE = "128x256"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
-    from wavesim.crossover.ways import ORDERS, WORDS
+    from wavesim.tuning.crossover.ways import ORDERS, WORDS
     from wavesim.workloads.models import all_models
 
     parser.add_argument("--model", help=f"its MLP: {', '.join(all_models())}")
@@ -59,11 +59,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Simulates the family, prints the table, writes what is asked for."""
-    from wavesim.crossover.crossing import crossover_of
-    from wavesim.crossover.dispatch import dispatch_json, dispatch_python, table_json
-    from wavesim.crossover.report import crossover_text, write_crossover_page
-    from wavesim.crossover.table import MARGIN_POINTS
-    from wavesim.crossover.ways import ORDERS, WORDS, read_ways
+    from wavesim.tuning.crossover.crossing import crossover_of
+    from wavesim.tuning.crossover.dispatch import dispatch_json, dispatch_python, table_json
+    from wavesim.tuning.crossover.report import crossover_text, write_crossover_page
+    from wavesim.tuning.crossover.table import MARGIN_POINTS
+    from wavesim.tuning.crossover.ways import ORDERS, WORDS, read_ways
 
     if options.gpus is not None:
         return run_over_gpus(options, _rows(options.m or ROWS))
@@ -95,9 +95,9 @@ def run(options: argparse.Namespace) -> int:
 
 def _family(options: argparse.Namespace) -> tuple["KernelFamily", Device]:
     """The kernels and the device that the options name. Raises `DescriptionError`."""
-    from wavesim.crossover.family import DescribedFamily, MlpFamily
-    from wavesim.crossover.models import backend_of, mlp_of
     from wavesim.model.description import load_description
+    from wavesim.tuning.crossover.family import DescribedFamily, MlpFamily
+    from wavesim.tuning.crossover.models import backend_of, mlp_of
 
     _require_one_source(options)
     if options.file is not None:

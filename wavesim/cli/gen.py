@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from wavesim.check.deadlock import safety_of
 from wavesim.cli.edge_option import add_edges_option
 from wavesim.cli.printing import print_result
 from wavesim.cli.workload_options import add_workload_options, described
@@ -22,14 +21,15 @@ from wavesim.codegen.orders import order_sets, orders_backward
 from wavesim.codegen.policies import derive_policies, policy_named
 from wavesim.codegen.triton_text import generate_triton
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import shown
-from wavesim.guard.writing import write_text
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import Order, parse_order
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.semaphores import edges_of
+from wavesim.safe_io.bounds import shown
+from wavesim.safe_io.writing import write_text
+from wavesim.safety.deadlock import safety_of
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

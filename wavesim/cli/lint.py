@@ -16,8 +16,6 @@ from pathlib import Path
 
 from wavesim.cli.printing import complain, print_result
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import bounded_text, is_plain, listed, shown
-from wavesim.guard.writing import require_writable, write_bytes, write_text
 from wavesim.lint.both_languages import findings_of_all
 from wavesim.lint.compilers import SUFFIX, compiled
 from wavesim.lint.files import listings_of
@@ -26,6 +24,8 @@ from wavesim.lint.known import Known
 from wavesim.lint.report import LintReport
 from wavesim.lint.report_json import findings_document
 from wavesim.lint.report_text import findings_text
+from wavesim.safe_io.bounds import bounded_text, is_plain, listed, shown
+from wavesim.safe_io.writing import require_writable, write_bytes, write_text
 
 DEFAULT_ARCH = "sm_90a"
 # What the user may say of parameters: option, field of `Known`, meaning.

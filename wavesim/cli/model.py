@@ -8,15 +8,15 @@ import argparse
 from pathlib import Path
 
 from wavesim.cli.printing import print_result
-from wavesim.guard.bounds import listed
-from wavesim.guard.options import integer
-from wavesim.guard.writing import require_writable
 from wavesim.model import device as devices
+from wavesim.safe_io.bounds import listed
+from wavesim.safe_io.options import integer
+from wavesim.safe_io.writing import require_writable
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
-    from wavesim.passes.model_pass import CHAINED_WAY, WAYS
+    from wavesim.model_time.model_pass import CHAINED_WAY, WAYS
     from wavesim.workloads.models import layered_models
 
     parser.add_argument("model", help=", ".join(layered_models()))
@@ -36,8 +36,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Simulates, prints the table, writes the page if asked."""
     from wavesim.errors import DescriptionError
-    from wavesim.passes.model_pass import pass_of
-    from wavesim.passes.report import pass_data, pass_text, write_pass_page
+    from wavesim.model_time.model_pass import pass_of
+    from wavesim.model_time.report import pass_data, pass_text, write_pass_page
     from wavesim.workloads.catalogue import CACHED
 
     require_writable(options.html)

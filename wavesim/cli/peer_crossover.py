@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from wavesim.cli.printing import print_result, progress
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import MOST_COMPARED, listed
-from wavesim.guard.writing import require_writable, write_text
 from wavesim.model import device as devices
+from wavesim.safe_io.bounds import MOST_COMPARED, listed
+from wavesim.safe_io.writing import require_writable, write_text
 
 if TYPE_CHECKING:
     from wavesim.peers.dispatch import PeerCrossover

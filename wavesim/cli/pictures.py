@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavesim.cli.printing import complain
-from wavesim.guard.writing import require_writable
 from wavesim.model.pipeline import Pipeline
+from wavesim.safe_io.writing import require_writable
 from wavesim.trace.trace import Trace
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from wavesim.cli.printing import print_result, progress
 from wavesim.cli.several_gpus import of_several, predict_several
 from wavesim.cli.workload_options import add_file_option
 from wavesim.errors import DescriptionError
-from wavesim.guard.escaping import whole_line
+from wavesim.safe_io.escaping import whole_line
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure

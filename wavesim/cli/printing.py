@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from wavesim.guard.escaping import lines, one_line
+from wavesim.safe_io.escaping import lines, one_line
 
 LONGEST_COMPLAINT = 4_000
 

@@ -22,11 +22,11 @@ from wavesim.cli.workload_options import (
 )
 from wavesim.codegen.edge_policies import with_edges
 from wavesim.errors import DescriptionError
-from wavesim.guard.options import integer
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import parse_order
 from wavesim.plan.parsing import LAUNCHES, SCHEDULES, SYNCS, WORDS, parse_plan
 from wavesim.plan.plan import Plan, StreamSync
+from wavesim.safe_io.options import integer
 from wavesim.trace.trace import Trace
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Simulates the plan and stream sync, with the best costs known."""
     from wavesim.analysis.metrics import metrics_of
-    from wavesim.check.deadlock import safety_of
+    from wavesim.safety.deadlock import safety_of
 
     require_pictures(options)
     several = of_several(described_file(options), options)

@@ -9,16 +9,16 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wavesim.check.verdict import BASES
 from wavesim.cli.dask_option import add_dask_option, chosen_executor
 from wavesim.cli.pictures import add_picture_options, require_pictures, write_pictures
 from wavesim.cli.printing import print_result, progress
 from wavesim.cli.status import INTERRUPTED
 from wavesim.cli.workload_options import Subject, add_workload_options, described, with_split_k
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import listed, listed_integers
-from wavesim.guard.options import integer
 from wavesim.model.pipeline import Pipeline
+from wavesim.safe_io.bounds import listed, listed_integers
+from wavesim.safe_io.options import integer
+from wavesim.safety.verdict import BASES
 from wavesim.workloads.catalogue import parse_tile, workload
 
 ROWS = 12

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.options import integer
 from wavesim.model import device as devices
 from wavesim.model.description import Description, load_description
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import KNOWN_ORDERS
+from wavesim.safe_io.options import integer
 from wavesim.workloads.catalogue import WORKLOADS, parse_tile, workload
 
 if TYPE_CHECKING:

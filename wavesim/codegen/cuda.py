@@ -20,12 +20,12 @@ from wavesim.codegen.run_text import run_lines
 from wavesim.codegen.stage_text import StageLinks, stage_lines, start_of
 from wavesim.codegen.usage_text import usage_lines
 from wavesim.errors import DescriptionError
-from wavesim.guard.arguments import require_types
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.plan import Plan, check_plan
 from wavesim.plan.semaphores import SemaphoreArray, semaphore_arrays
+from wavesim.safe_io.arguments import require_types
 
 SizesWord = Literal["constant", "runtime"]
 

@@ -9,8 +9,8 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wavesim.guard.escaping import literal
 from wavesim.model.dependency import Index
+from wavesim.safe_io.escaping import literal
 
 INDENT = "    "
 OPERATORS = {

@@ -13,11 +13,11 @@ from wavesim.codegen.names import Names
 from wavesim.codegen.options import PLAIN_STORE, Option, is_used
 from wavesim.codegen.tile_map import fit_map
 from wavesim.errors import DescriptionError
-from wavesim.guard.escaping import cuda_comment, literal
 from wavesim.model.kernel import Grid
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import TileSet
 from wavesim.plan.semaphores import Edge, SemaphoreArray
+from wavesim.safe_io.escaping import cuda_comment, literal
 
 
 def array_lines(

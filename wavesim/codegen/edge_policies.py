@@ -10,11 +10,11 @@ from dataclasses import replace
 
 from wavesim.codegen.policies import derive_policies, policy_named
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import listed, shown
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
 from wavesim.plan.policy import GridSync, Policy
 from wavesim.plan.semaphores import Edge, edges_of
+from wavesim.safe_io.bounds import listed, shown
 
 NO_OVERLAP = GridSync().name
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from wavesim.codegen.policies import GroupedSync
 from wavesim.codegen.tile_map import AxisMap, Blocks, TileMap, Whole
-from wavesim.guard.escaping import literal
 from wavesim.model.kernel import Grid
 from wavesim.plan.order import ColumnMajor, Grouped, Interleaved, Order, Reversed, RowMajor, SlicesLast
 from wavesim.plan.policy import GridSync, Policy, RowSync, TileSync
+from wavesim.safe_io.escaping import literal
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from functools import cache
 from itertools import chain, count
 
 from wavesim.codegen.header_text import ARITHMETIC, HOST_FUNCTIONS, PROLOGUE, primitives
-from wavesim.guard.cuda_words import is_global, is_reserved
-from wavesim.guard.escaping import identifier
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.semaphores import Edge, edges_of
+from wavesim.safe_io.cuda_words import is_global, is_reserved
+from wavesim.safe_io.escaping import identifier
 
 # What headers declare or use besides their fixed text. A test says which words are missing here.
 _OWN = """

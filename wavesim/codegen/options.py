@@ -8,7 +8,6 @@ fill the GPU before the first producer is issued. Here the safety check decides.
 
 from dataclasses import dataclass, replace
 
-from wavesim.check.deadlock import safety_of
 from wavesim.model.convolution import Conv2D
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
@@ -17,6 +16,7 @@ from wavesim.model.stage import Stage
 from wavesim.plan.order import RowMajor
 from wavesim.plan.plan import Plan
 from wavesim.plan.semaphores import edges_of
+from wavesim.safety.deadlock import safety_of
 
 AVOID_WAIT_KERNEL = "avoid wait-kernel"
 AVOID_CUSTOM_ORDER = "avoid custom order"

@@ -13,12 +13,12 @@ from itertools import pairwise
 from wavesim.codegen.reads import producer_tiles_by_consumer
 from wavesim.codegen.tile_map import AxisMap, Blocks, Cycle, TileMap, fit_map
 from wavesim.errors import DescriptionError
-from wavesim.guard.annotated import typed
-from wavesim.guard.bounds import bounded_text
 from wavesim.model.kernel import Grid
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.policy import Policy, RowSync, SemaphoreTable, TileSync, kept_table
 from wavesim.plan.semaphores import Edge, edges_of
+from wavesim.safe_io.annotated import typed
+from wavesim.safe_io.bounds import bounded_text
 
 FEW_DIVISORS = 4
 

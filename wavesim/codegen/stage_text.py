@@ -13,12 +13,12 @@ from wavesim.codegen.formulas import order_formula
 from wavesim.codegen.names import Names
 from wavesim.codegen.options import AVOID_CUSTOM_ORDER, REORDER_LOADS, Option, is_used
 from wavesim.errors import DescriptionError
-from wavesim.guard.escaping import cuda_comment
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.order import Order, SlicesLast
 from wavesim.plan.plan import Plan
 from wavesim.plan.semaphores import Edge, SemaphoreArray
+from wavesim.safe_io.escaping import cuda_comment
 
 
 @dataclass(frozen=True)

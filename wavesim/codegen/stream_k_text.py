@@ -10,8 +10,8 @@ import inspect
 from collections.abc import Callable
 from pathlib import Path
 
-from wavesim.guard.writing import write_text
 from wavesim.plan.stream_k_partition import FUNCTIONS
+from wavesim.safe_io.writing import write_text
 
 HEADER = Path(__file__).parents[2] / "gpu/wavesim_gpu/kernels/sm90/stream_k_partition.cuh"
 _OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "/", ast.Mod: "%", ast.Lt: "<"}

@@ -15,7 +15,6 @@ from wavesim.codegen.formulas import fitted_formula, order_formula
 from wavesim.codegen.tile_map import fit_map
 from wavesim.codegen.triton_primitives import PRIMITIVES
 from wavesim.errors import DescriptionError
-from wavesim.guard.escaping import cuda_comment, identifier
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.order import Order, SlicesLast
@@ -23,6 +22,7 @@ from wavesim.plan.plan import Plan, check_plan
 from wavesim.plan.policy import SemaphoreTable
 from wavesim.plan.semaphores import SemaphoreArray, semaphore_arrays
 from wavesim.plan.waits import position_in_slice, waits_of
+from wavesim.safe_io.escaping import cuda_comment, identifier
 
 REPORT_WORDS = 8  # limit in looks; gave up; then stage, column, row, word of the semaphore, seen, awaited
 Awaited = tuple[tuple[int, int], ...]  # (word in the buffer, value) of every semaphore that a tile waits for

@@ -7,16 +7,16 @@ wait before it loads a chunk of A, one post after its epilogue.
 import textwrap
 from collections.abc import Iterator
 
-from wavesim.check.deadlock import safety_of
 from wavesim.codegen.cuda_text import Sizes
 from wavesim.codegen.names import Names
 from wavesim.codegen.options import AVOID_WAIT_KERNEL, REORDER_LOADS, Option, is_used
-from wavesim.guard.escaping import cuda_comment, one_line
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
 from wavesim.plan.semaphores import edges_of
+from wavesim.safe_io.escaping import cuda_comment, one_line
+from wavesim.safety.deadlock import safety_of
 
 LONGEST_PARAGRAPH = 4_000  # letters
 

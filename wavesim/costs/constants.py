@@ -16,9 +16,9 @@ from typing import Any
 
 from wavesim.costs.cost_model import FIXED_COSTS
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import shown
 from wavesim.model.device_files import catalogue_fields, file_data
 from wavesim.plan.parsing import SCHEDULES
+from wavesim.safe_io.bounds import shown
 
 MEASURED, FITTED = (Path(__file__).parent / name for name in ("devices", "fitted"))
 FOLDERS = (MEASURED, FITTED)

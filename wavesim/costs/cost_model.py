@@ -13,12 +13,12 @@ from typing import Any
 from wavesim.costs.dram_slowdown import Memory
 from wavesim.costs.plan_clock import PlanClock
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import MOST_NS, shown
 from wavesim.model.kernel import MainLoop
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.reprs import repr_text
 from wavesim.model.stage import Stage
 from wavesim.plan.plan import Plan
+from wavesim.safe_io.bounds import MOST_NS, shown
 
 FIXED_COSTS = (
     "launch_ns",

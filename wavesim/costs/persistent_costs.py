@@ -11,8 +11,8 @@ from typing import Literal
 from wavesim.costs.cost_model import CostModel
 from wavesim.costs.device_costs import costs_of
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import MOST_NS, whole
 from wavesim.model.device import Device
+from wavesim.safe_io.bounds import MOST_NS, whole
 from wavesim.workloads.wavernn import (
     BATCH,
     BATCHES,

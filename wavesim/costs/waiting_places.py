@@ -14,9 +14,9 @@ from typing import Any
 from wavesim.costs.constants import MEASURED, read_device_file
 from wavesim.costs.cost_model import CostModel
 from wavesim.errors import DescriptionError, RecordingError
-from wavesim.guard.bounds import MOST_NS, bounded_text, real, whole
-from wavesim.guard.documents import read_json, read_toml
 from wavesim.model.device import Device, default_device
+from wavesim.safe_io.bounds import MOST_NS, bounded_text, real, whole
+from wavesim.safe_io.documents import read_json, read_toml
 
 FIGURES = Path(__file__).with_suffix(".toml")
 SHIPPED = Path(__file__).with_suffix(".json")

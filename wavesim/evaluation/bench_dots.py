@@ -9,7 +9,7 @@ from statistics import median
 
 from wavesim.evaluation.gpu_results import TimedCandidate
 from wavesim.evaluation.speedups import PROMPT, Speedup, label, summary
-from wavesim.guard.escaping import BREAK, Markup
+from wavesim.safe_io.escaping import BREAK, Markup
 from wavesim.view.panels_data import Dot, Panel, Series
 
 Found = Mapping[int, tuple[TimedCandidate, Speedup]]  # by tokens

@@ -31,7 +31,7 @@ from wavesim.evaluation.speedups import (
     summary,
     with_generated_as_one,
 )
-from wavesim.guard.escaping import BREAK
+from wavesim.safe_io.escaping import BREAK
 from wavesim.view.panels_data import Dot, Panel, Scale, Series, fitting
 from wavesim.view.panels_figure import small_panels
 

@@ -25,10 +25,10 @@ from wavesim.errors import DescriptionError, RecordingError
 from wavesim.evaluation.blind_runs import BlindRun, find_runs, pooled
 from wavesim.evaluation.blind_sizes import BASELINE, BlindSize, shuffled
 from wavesim.evaluation.recorded_cases import ceil_formula
-from wavesim.guard.bounds import real, shown
-from wavesim.guard.reading import read_text
 from wavesim.predict.prediction import improvement_of_rounds
 from wavesim.recordings.split import split_of
+from wavesim.safe_io.bounds import real, shown
+from wavesim.safe_io.reading import read_text
 from wavesim.trace.trace import Trace
 from wavesim.view.wording import device_text
 

@@ -19,7 +19,7 @@ from wavesim.evaluation.conv_bench_results import (
     Case,
 )
 from wavesim.evaluation.conv_runs import CHAIN, TORCH
-from wavesim.guard.escaping import BREAK
+from wavesim.safe_io.escaping import BREAK
 from wavesim.view.export import save_figure
 from wavesim.view.panels_data import Dot, Panel, Series, fitting
 from wavesim.view.panels_figure import small_panels

@@ -29,10 +29,10 @@ from wavesim.evaluation.conv_choices import FIRST_CHOICES, todays_table, with_ch
 from wavesim.evaluation.conv_runs import TORCH
 from wavesim.evaluation.layer_graphs_table import times_of
 from wavesim.evaluation.marked_block import with_marked_block
-from wavesim.guard.options import OneLineParser
-from wavesim.guard.program import run_program
-from wavesim.guard.reading import read_text
-from wavesim.guard.writing import write_text
+from wavesim.safe_io.options import OneLineParser
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.reading import read_text
+from wavesim.safe_io.writing import write_text
 
 PAGE = Path(__file__).parents[2] / "docs" / "convolutions.md"
 MOST_PAGE = 1 << 20

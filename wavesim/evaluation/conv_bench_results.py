@@ -12,7 +12,7 @@ from typing import Any
 
 from wavesim.evaluation.conv_runs import CHAIN, STEM, TORCH
 from wavesim.evaluation.layer_graphs_table import MOST_BYTES, times_of
-from wavesim.guard.documents import read_json
+from wavesim.safe_io.documents import read_json
 
 FOLDER = Path(__file__).parents[2] / "gpu" / "results" / "convolutions"
 FILTERS_FIRST = FOLDER / "filters-first"  # of kernels that load filters before they wait

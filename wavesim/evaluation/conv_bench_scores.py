@@ -14,9 +14,9 @@ from wavesim.evaluation.conv_bench_results import FOLDER
 from wavesim.evaluation.conv_runs import TriedPlan, tried_plans
 from wavesim.evaluation.layer_blind_cases import BASELINE
 from wavesim.evaluation.layer_graphs_table import MOST_BYTES
-from wavesim.guard.documents import read_json
-from wavesim.guard.program import run_program
 from wavesim.model.device import Device, default_device
+from wavesim.safe_io.documents import read_json
+from wavesim.safe_io.program import run_program
 
 PLANS = ("pdl", "pdl+row")
 FINE, COARSE = "tile", "row"  # each kernel on a stream of its own: the only plans measured with both

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.evaluation.layer_blind_cases import BASELINE, PLANS, SHORT_FIRST
-from wavesim.guard.documents import read_toml
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan
+from wavesim.safe_io.documents import read_toml
 from wavesim.workloads.conv_networks import (
     Convolution,
     Tile,

@@ -21,12 +21,12 @@ from wavesim.evaluation.conv_blind_scores import RUNS
 from wavesim.evaluation.layer_blind_cases import BASELINE, SHORT_FIRST
 from wavesim.evaluation.layer_blind_predictions import predicted_from_costs
 from wavesim.evaluation.layer_blind_runs import write_registered
-from wavesim.guard.program import run_program
-from wavesim.guard.writing import write_text
 from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.predict.defaults import find_costs
 from wavesim.predict.prediction import improvement_points
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.writing import write_text
 
 PICKS = "picks"
 

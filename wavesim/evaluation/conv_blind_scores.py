@@ -33,9 +33,9 @@ from wavesim.evaluation.layer_blind_cases import BASELINE, SHORT_FIRST
 from wavesim.evaluation.layer_blind_predictions import predicted_from_costs
 from wavesim.evaluation.layer_blind_runs import LayerBasis, LayerBlindRun, LayerPrediction
 from wavesim.evaluation.layer_blind_scores import TOLD_POINTS, paired_points
-from wavesim.guard.options import OneLineParser
-from wavesim.guard.program import run_program
 from wavesim.plan.parsing import parse_plan
+from wavesim.safe_io.options import OneLineParser
+from wavesim.safe_io.program import run_program
 
 RECORDINGS = Path(__file__).parents[1] / "recordings" / "convolutions"
 FOLDER, SECOND = RECORDINGS / "h200-2026-11-23", RECORDINGS / "h200-second"

@@ -21,14 +21,14 @@ from wavesim.evaluation.conv_blind_cases import PERSISTENT_PLANS
 from wavesim.evaluation.conv_runs import TriedPlan, tried_plans
 from wavesim.evaluation.layer_blind_cases import BASELINE
 from wavesim.evaluation.layer_graphs_table import times_of
-from wavesim.guard.documents import read_json
-from wavesim.guard.program import run_program
-from wavesim.guard.writing import write_text
 from wavesim.model.device import Device, default_device
 from wavesim.plan.parsing import parse_plan
 from wavesim.predict.defaults import find_costs
 from wavesim.predict.prediction import improvement_points
 from wavesim.recordings.shipped import FOLDER
+from wavesim.safe_io.documents import read_json
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.writing import write_text
 
 # Of the first kernels, picked by constants that were fitted to these; of later ones by the same; by today's.
 FIRST_CHOICES = FOLDER / "convolutions" / "choices.json"

@@ -16,13 +16,13 @@ from wavesim.evaluation.conv_blind_scores import MANY_ROUNDS, RUNS, gains_of
 from wavesim.evaluation.layer_blind_cases import BASELINE, SHORT_FIRST
 from wavesim.evaluation.layer_blind_runs import LayerBlindRun
 from wavesim.evaluation.layer_intervals import SpreadError, kinds_of
-from wavesim.guard.program import run_program
-from wavesim.guard.writing import write_text
 from wavesim.model import device as devices
 from wavesim.predict.defaults import find_costs
 from wavesim.predict.intervals import CONVOLUTION_INTERVALS, LEVEL, spread_points
 from wavesim.predict.kinds import CONVOLUTION_CONSTANTS, plan_kind
 from wavesim.predict.prediction import improvement_points
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.writing import write_text
 
 # On today's kernels: the fifth, of which costs know one constant, and the sixth, of which they know nothing.
 TODAYS_LISTS = (MANY_ROUNDS["fifth"], RUNS["sixth"])

@@ -14,10 +14,10 @@ from wavesim.evaluation.conv_bench_results import CLOSELY, FILTERS_FIRST, FOLDER
 from wavesim.evaluation.conv_times import ConvolutionTimes, rest_ns, times_of_convolutions
 from wavesim.evaluation.layer_graphs_table import MOST_BYTES, times_of
 from wavesim.evaluation.model_pages import DOCS
-from wavesim.guard.documents import read_json
-from wavesim.guard.program import run_program
-from wavesim.guard.writing import write_text
 from wavesim.model.device import default_device
+from wavesim.safe_io.documents import read_json
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.writing import write_text
 from wavesim.workloads.conv_networks import Network, network_named
 
 PACKED = FILTERS_FIRST  # behind packed images

@@ -7,10 +7,10 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
-from wavesim.crossover.crossing import Crossover, crossover_of
-from wavesim.crossover.models import mlp_of
 from wavesim.evaluation.crossover_runs import flip_of, sizes_to_measure
 from wavesim.model.device import Device
+from wavesim.tuning.crossover.crossing import Crossover, crossover_of
+from wavesim.tuning.crossover.models import mlp_of
 from wavesim.workloads.catalogue import parse_tile
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from wavesim.crossover.ways import ComparedPlan
 from wavesim.errors import RecordingError
-from wavesim.guard.documents import read_json
-from wavesim.guard.writing import write_text
+from wavesim.safe_io.documents import read_json
+from wavesim.safe_io.writing import write_text
+from wavesim.tuning.crossover.ways import ComparedPlan
 
 MAX_BYTES = 16 << 20
 PAYS_POINTS = 1.0  # that semaphores must gain over the better kernel boundary to pay

@@ -13,8 +13,8 @@ from wavesim.errors import RecordingError
 from wavesim.evaluation.gpu_results import GpuResults, TimedCandidate
 from wavesim.evaluation.speedups import PAIRS, PROMPT, products
 from wavesim.evaluation.stored_kernels import all_kernels
-from wavesim.guard.bounds import shown
 from wavesim.model.kernel import Gemm
+from wavesim.safe_io.bounds import shown
 from wavesim.workloads.gpt3 import gpt3_mlp
 from wavesim.workloads.llama import llama_mlp
 

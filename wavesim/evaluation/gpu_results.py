@@ -12,8 +12,8 @@ from statistics import median, quantiles
 from typing import Any
 
 from wavesim.errors import RecordingError
-from wavesim.guard.bounds import shown
-from wavesim.guard.documents import read_json
+from wavesim.safe_io.bounds import shown
+from wavesim.safe_io.documents import read_json
 
 MAX_BYTES = 16 << 20  # the newest has 2.4 MB; as nothing but empty lists this much is 400 MB of memory
 # Of a number that is measured or counted. Products and ratios of such are finite, and so are their sums.

@@ -15,9 +15,9 @@ from math import ceil, exp, log, sqrt
 import numpy as np
 
 from wavesim.evaluation.scored_case import NO_CONSTANTS, ScoredPrediction
-from wavesim.guard.writing import write_text
 from wavesim.predict.intervals import INTERVALS, LEVEL, UNSCORED_POINTS, KindScore, Widths, committed_widths
 from wavesim.recordings.shipped import FOLDER
+from wavesim.safe_io.writing import write_text
 
 FEWEST_GROUPS = 4  # of a kind; fewer say nothing of the worst fifth
 PRIOR_GROUPS = 2  # sizes that all other kinds together weigh: least interval score on the development split

@@ -7,7 +7,7 @@ find the same predictions in the same order.
 from collections.abc import Callable, Iterable, Sequence
 
 from wavesim.evaluation.scored_case import ScoredPrediction
-from wavesim.guard.workers import worker_pool
+from wavesim.safe_io.workers import worker_pool
 
 Job = Callable[[], list[ScoredPrediction]]  # picklable: a `functools.partial` of a module's function
 

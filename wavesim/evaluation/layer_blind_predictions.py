@@ -18,10 +18,10 @@ from wavesim.costs.cost_model import CostModel
 from wavesim.costs.layer_costs import costs_of_stages, load_ghz_of
 from wavesim.evaluation.layer_blind_cases import BASELINE, BlindCase
 from wavesim.evaluation.layer_blind_runs import LayerPrediction
-from wavesim.guard.workers import worker_pool
 from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.predict.prediction import improvement_points
+from wavesim.safe_io.workers import worker_pool
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
 

@@ -13,7 +13,7 @@ from wavesim.evaluation.blind_runs import model_sources
 from wavesim.evaluation.layer_blind_cases import third_cases
 from wavesim.evaluation.layer_blind_predictions import predicted_from_costs
 from wavesim.evaluation.layer_blind_runs import write_registered
-from wavesim.guard.program import run_program
+from wavesim.safe_io.program import run_program
 
 
 def main() -> int:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from wavesim.errors import RecordingError
 from wavesim.evaluation.layer_blind_cases import BlindCase
-from wavesim.guard.writing import write_text
+from wavesim.safe_io.writing import write_text
 from wavesim.trace.trace import Trace
 from wavesim.trace.trace_archive import load_trace
 

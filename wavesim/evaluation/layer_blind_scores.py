@@ -22,7 +22,7 @@ import numpy as np
 from wavesim.evaluation.layer_blind_cases import BASELINE, BlindLayerCase, every_case
 from wavesim.evaluation.layer_blind_predictions import predicted_from_costs, predicted_from_streams
 from wavesim.evaluation.layer_blind_runs import LayerBasis, LayerBlindRun, LayerPrediction
-from wavesim.guard.program import run_program
+from wavesim.safe_io.program import run_program
 
 CHAINS = ("chain", "into", "from", "norm", "chained")
 LAYERS = ("layer", "decode", "chained-layer")

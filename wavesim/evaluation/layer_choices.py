@@ -15,11 +15,11 @@ from statistics import geometric_mean, median
 
 from wavesim.evaluation.layer_blind_cases import BASELINE, BlindLayerCase, every_case
 from wavesim.evaluation.layer_blind_runs import LayerBlindRun
-from wavesim.guard.program import run_program
-from wavesim.guard.workers import worker_pool
 from wavesim.model import device as devices
-from wavesim.passes.model_pass import layer_costs
+from wavesim.model_time.model_pass import layer_costs
 from wavesim.predict.prediction import improvement_points
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.workers import worker_pool
 
 DEPENDENT = "pdl"
 CUT_MODELS = ("gpt3-145b", "llama-65b")  # at 8-way tensor parallelism

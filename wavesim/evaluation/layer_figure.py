@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from wavesim.errors import RecordingError
 from wavesim.evaluation.bench_dots import Found, dots, verdict_panel
 from wavesim.evaluation.layer_results import FIRST, OURS, TUNED, LayerResults, LayerShapeRow
-from wavesim.guard.escaping import BREAK, Markup
+from wavesim.safe_io.escaping import BREAK, Markup
 from wavesim.view.panels_data import Panel, Series, fitting
 from wavesim.view.panels_figure import small_panels
 

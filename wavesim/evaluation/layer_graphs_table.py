@@ -10,8 +10,8 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
-from wavesim.guard.documents import read_json
-from wavesim.guard.program import run_program
+from wavesim.safe_io.documents import read_json
+from wavesim.safe_io.program import run_program
 
 MOST_BYTES = 16 << 20
 

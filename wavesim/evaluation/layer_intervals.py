@@ -22,13 +22,13 @@ from wavesim.evaluation.interval_fit import grouped_quantile, unseen_over_seen
 from wavesim.evaluation.layer_blind_cases import BASELINE, BlindLayerCase, every_case
 from wavesim.evaluation.layer_blind_runs import LayerBlindRun
 from wavesim.evaluation.layer_blind_scores import is_in_test_split, paired_points
-from wavesim.guard.program import run_program
-from wavesim.guard.workers import worker_pool
-from wavesim.guard.writing import write_text
 from wavesim.model import device as devices
 from wavesim.predict.intervals import LAYER_INTERVALS, LEVEL, KindScore, spread_points
 from wavesim.predict.kinds import CHAINED_PRODUCTS, LAYER_CONSTANTS, plan_kind
 from wavesim.predict.prediction import improvement_points
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.workers import worker_pool
+from wavesim.safe_io.writing import write_text
 from wavesim.sim.simulation import simulate
 
 

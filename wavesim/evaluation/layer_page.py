@@ -30,11 +30,11 @@ from wavesim.evaluation.layer_results import (
     prediction_lines,
 )
 from wavesim.evaluation.speedups import Speedup
-from wavesim.guard.escaping import BREAK, Markup, lines, one_line
-from wavesim.guard.options import OneLineParser
-from wavesim.guard.program import run_program
-from wavesim.guard.reading import read_text
-from wavesim.guard.writing import write_text
+from wavesim.safe_io.escaping import BREAK, Markup, lines, one_line
+from wavesim.safe_io.options import OneLineParser
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.reading import read_text
+from wavesim.safe_io.writing import write_text
 from wavesim.view.export import save_figure
 
 BEGIN, END = "<!-- layers: begin -->", "<!-- layers: end -->"

@@ -21,8 +21,8 @@ from wavesim.evaluation.gpu_results import (
     load_results,
 )
 from wavesim.evaluation.speedups import Pair, Speedup, Summary, pairs_of
-from wavesim.guard.bounds import shown
-from wavesim.guard.documents import read_json
+from wavesim.safe_io.bounds import shown
+from wavesim.safe_io.documents import read_json
 
 TORCH = "torch "  # how the names of torch's forms begin
 FIRST, TUNED, LIBRARY = "mlp", "mlp tuned", "library"

@@ -19,11 +19,11 @@ from wavesim.evaluation.layer_choices import CUT_MODELS, LayerChoice, choice_of,
 from wavesim.evaluation.layer_graphs_table import MOST_BYTES, newest_run, ratios
 from wavesim.evaluation.marked_block import with_marked_block
 from wavesim.evaluation.thresholds import Bound
-from wavesim.guard.documents import read_json
-from wavesim.guard.options import OneLineParser
-from wavesim.guard.program import run_program
-from wavesim.guard.reading import read_text
-from wavesim.guard.writing import write_text
+from wavesim.safe_io.documents import read_json
+from wavesim.safe_io.options import OneLineParser
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.reading import read_text
+from wavesim.safe_io.writing import write_text
 
 ROOT = Path(__file__).parents[2]
 RESULTS, PAGE, MOST_PAGE = ROOT / "gpu" / "results", ROOT / "docs" / "layers.md", 1 << 20

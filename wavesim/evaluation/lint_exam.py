@@ -20,15 +20,15 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.errors import DescriptionError, WavesimError
-from wavesim.guard.options import OneLineParser
-from wavesim.guard.program import run_program
-from wavesim.guard.writing import write_text
 from wavesim.lint.both_languages import beside
 from wavesim.lint.check import findings_of
 from wavesim.lint.corpus import Case, cases
 from wavesim.lint.corpus.catalogue import FOLDER, SEALED_2, sealed_sha256
 from wavesim.lint.finding import Finding
 from wavesim.lint.known import Known
+from wavesim.safe_io.options import OneLineParser
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.writing import write_text
 
 SCORES = Path(__file__).parent / "lint_scores.json"
 OPENING = Path(__file__).parent / "lint_sealed_2.json"

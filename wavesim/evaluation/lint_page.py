@@ -15,9 +15,9 @@ from typing import Any
 import plotly.graph_objects as go
 
 from wavesim.evaluation.lint_exam import OPENING, SCORES
-from wavesim.guard.program import run_program
-from wavesim.guard.reading import read_text
-from wavesim.guard.writing import write_text
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.reading import read_text
+from wavesim.safe_io.writing import write_text
 from wavesim.view.canvas import Props, axis, base_layout, heading
 from wavesim.view.export import save_figure
 from wavesim.view.figure_text import figure_of

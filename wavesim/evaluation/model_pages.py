@@ -15,12 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from wavesim.costs.layer_costs import costs_of_stages
 from wavesim.evaluation.layer_graphs_table import newest_run, times_of
-from wavesim.guard.options import OneLineParser
-from wavesim.guard.program import run_program
-from wavesim.guard.writing import write_text
 from wavesim.model.attention import Attention, AttentionDecode
 from wavesim.model.device import default_device
-from wavesim.passes.model_pass import (
+from wavesim.model_time.model_pass import (
     CHAINED,
     PART_NAMES,
     ModelPass,
@@ -30,9 +27,12 @@ from wavesim.passes.model_pass import (
     second_layer_ns,
     two_layers,
 )
-from wavesim.passes.report import SIMULATED
+from wavesim.model_time.report import SIMULATED
 from wavesim.plan.order import parse_order
 from wavesim.plan.parsing import parse_plan
+from wavesim.safe_io.options import OneLineParser
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.writing import write_text
 from wavesim.view.export import save_figure
 from wavesim.view.stacked_bars import StackedBar, bars_of_parts
 from wavesim.workloads.layers import Phase

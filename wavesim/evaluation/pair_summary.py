@@ -11,8 +11,8 @@ from pathlib import Path
 
 from wavesim.evaluation.gpu_results import GpuResults
 from wavesim.evaluation.speedups import GENERATED, PAIRS, pairs_of
-from wavesim.guard.writing import write_text
 from wavesim.recordings.measured_pairs import FILE, MeasuredPairs
+from wavesim.safe_io.writing import write_text
 
 
 def summary_of(results: GpuResults) -> MeasuredPairs:

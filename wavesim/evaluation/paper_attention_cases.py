@@ -12,12 +12,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from wavesim.guard.program import run_program
-from wavesim.guard.writing import write_text
 from wavesim.model.device import Device, default_device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.writing import write_text
 from wavesim.workloads.attention_chain import Model, cusync_repository_attention, paper_attention
 from wavesim.workloads.hopper import block_of
 

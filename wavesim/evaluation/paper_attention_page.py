@@ -15,9 +15,9 @@ import numpy as np
 
 from wavesim.errors import RecordingError
 from wavesim.evaluation.paper_attention_cases import BACKENDS, FOLDER, PREDICTIONS
-from wavesim.guard.program import run_program
-from wavesim.guard.reading import read_text
-from wavesim.guard.writing import write_text
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.reading import read_text
+from wavesim.safe_io.writing import write_text
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "paper-attention.md"

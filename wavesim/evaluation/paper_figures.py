@@ -16,14 +16,14 @@ from wavesim.evaluation.layer_graphs_table import newest_run, times_of
 from wavesim.evaluation.model_pages import DOCS, FOLDER, ROOT, WORKS, simulated
 from wavesim.evaluation.paper_attention_cases import AS_PUBLISHED, PREDICTIONS
 from wavesim.evaluation.speedups import Pair, pairs_of
-from wavesim.guard.program import run_program
-from wavesim.guard.reading import read_text
-from wavesim.guard.writing import write_text
 from wavesim.model.device import default_device
-from wavesim.passes.model_pass import ALL_REDUCE, layer_costs
+from wavesim.model_time.model_pass import ALL_REDUCE, layer_costs
 from wavesim.plan.parsing import parse_plan
 from wavesim.predict.product_tiles import best_tiles
 from wavesim.recordings.published_rows import published_runs
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.reading import read_text
+from wavesim.safe_io.writing import write_text
 from wavesim.workloads.hopper import TILES
 from wavesim.workloads.layer_backends import with_backends
 from wavesim.workloads.layers import chain_of, transformer_layer

@@ -14,8 +14,6 @@ import numpy as np
 
 from wavesim.costs.peer_costs import PeerCosts, peer_costs_of
 from wavesim.evaluation.peer_page import FOLDER, MOST_BYTES
-from wavesim.guard.documents import read_json
-from wavesim.guard.program import run_program
 from wavesim.model.collective import Collective, Shots
 from wavesim.model.device import default_device
 from wavesim.model.host import Host
@@ -23,6 +21,8 @@ from wavesim.model.link import load_link
 from wavesim.peers.prediction import one_gemm
 from wavesim.peers.simulation import simulate_peers, times_of
 from wavesim.peers.way import parse_way
+from wavesim.safe_io.documents import read_json
+from wavesim.safe_io.program import run_program
 
 DEVELOPMENT = FOLDER / "development.json"
 ONE_SHOT = " one-shot"

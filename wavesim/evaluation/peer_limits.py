@@ -16,9 +16,6 @@ from typing import Any
 from wavesim.costs.peer_costs import peer_costs_of
 from wavesim.evaluation.peer_page import MOST_BYTES, PAGE, with_blocks
 from wavesim.evaluation.peer_timed import LARGE, best_of_ours, medians, timed_lines
-from wavesim.guard.program import run_program
-from wavesim.guard.reading import read_text
-from wavesim.guard.writing import write_text
 from wavesim.model.collective import ELEMENT_BYTES, Collective
 from wavesim.model.device import default_device
 from wavesim.model.host import Host
@@ -27,6 +24,9 @@ from wavesim.peers.prediction import one_gemm, product_forecast
 from wavesim.peers.simulation import library_gemm, times_of
 from wavesim.peers.tiles import tiles_tried
 from wavesim.peers.way import PeerWay
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.reading import read_text
+from wavesim.safe_io.writing import write_text
 
 GPUS = 2
 MUST = 1.15  # times as fast as the fused path

@@ -15,8 +15,8 @@ import numpy as np
 from wavesim.errors import RecordingError
 from wavesim.evaluation.peer_blind import PeerShape, registered, shapes
 from wavesim.evaluation.peer_page import FOLDER, MEASURED, MOST_BYTES, NOT_YET
-from wavesim.guard.documents import read_json
 from wavesim.peers.dispatch import margin
+from wavesim.safe_io.documents import read_json
 
 LATER = ("one-shot", "two-shot")
 OURS = ("stores", "exchange", "blocks", "copies")

@@ -10,7 +10,7 @@ from statistics import geometric_mean
 from typing import Any
 
 from wavesim.evaluation.peer_page import FOLDER, MOST_BYTES, NOT_YET
-from wavesim.guard.documents import read_json
+from wavesim.safe_io.documents import read_json
 
 TRIALS = FOLDER / "trials.json"
 Line = Mapping[str, Any]

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.evaluation.scored_case import ScoredPrediction
-from wavesim.guard.documents import json_value
-from wavesim.guard.writing import write_bytes
 from wavesim.predict.prediction import Measured
 from wavesim.recordings.shipped import FOLDER
+from wavesim.safe_io.documents import json_value
+from wavesim.safe_io.writing import write_bytes
 
 FILE = FOLDER / "predictions.json.gz"
 # Points or percent. A time that another processor rounds to the next nanosecond moves them by far less.

@@ -9,14 +9,11 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from wavesim.crossover.family import MlpFamily
-from wavesim.crossover.models import backend_of, mlp_of
 from wavesim.evaluation.blind_runs import BlindRun, MeasuredComparison, find_runs, pooled
 from wavesim.evaluation.blind_sizes import BASELINE, SEMAPHORES, BlindSize
 from wavesim.evaluation.jobs import Job
 from wavesim.evaluation.recorded_cases import ceil_formula
 from wavesim.evaluation.scored_case import ScoredPrediction
-from wavesim.guard.documents import read_json
 from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.plan.parsing import parse_plan
@@ -25,6 +22,9 @@ from wavesim.predict.kinds import plan_kind
 from wavesim.predict.prediction import improvement_of_rounds
 from wavesim.predict.product_times import KIND, costs_from_products
 from wavesim.recordings.shipped import FOLDER
+from wavesim.safe_io.documents import read_json
+from wavesim.tuning.crossover.family import MlpFamily
+from wavesim.tuning.crossover.models import backend_of, mlp_of
 from wavesim.workloads.catalogue import parse_tile
 
 SOURCE = "products-alone"

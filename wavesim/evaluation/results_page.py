@@ -33,8 +33,8 @@ from wavesim.evaluation.speedups import (
     pairs_of,
     products,
 )
-from wavesim.guard.escaping import BREAK, Markup, whole_line
-from wavesim.guard.writing import write_text
+from wavesim.safe_io.escaping import BREAK, Markup, whole_line
+from wavesim.safe_io.writing import write_text
 from wavesim.view.export import save_figure
 from wavesim.view.page import Section, Table, write_page
 

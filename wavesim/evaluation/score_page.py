@@ -13,9 +13,9 @@ import plotly.graph_objects as go
 from wavesim.evaluation.scored_case import LEFT_OUT, ScoredPrediction
 from wavesim.evaluation.stored_kernels import all_kernels
 from wavesim.evaluation.validation import outliers, sets_of
-from wavesim.guard.escaping import Markup
 from wavesim.predict.intervals import half_width
 from wavesim.predict.score_history import SetScore
+from wavesim.safe_io.escaping import Markup
 from wavesim.view.canvas import Props, axis, base_layout, heading
 from wavesim.view.figure_text import figure_of
 from wavesim.view.page import Section, Table, write_page

@@ -14,11 +14,11 @@ from typing import Any
 
 from wavesim.errors import DescriptionError, RecordingError
 from wavesim.evaluation.marked_block import with_marked_block
-from wavesim.guard.bounds import MOST_NS, bounded_text, real, whole
-from wavesim.guard.documents import read_json
-from wavesim.guard.program import run_program
-from wavesim.guard.reading import read_text
-from wavesim.guard.writing import write_text
+from wavesim.safe_io.bounds import MOST_NS, bounded_text, real, whole
+from wavesim.safe_io.documents import read_json
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.reading import read_text
+from wavesim.safe_io.writing import write_text
 
 ROOT = Path(__file__).parents[2]
 PAGE, FOLDER = ROOT / "docs" / "persistent-kernels.md", ROOT / "gpu" / "results" / "staying"

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wavesim.evaluation.marked_block import with_marked_block
-from wavesim.guard.program import run_program
-from wavesim.guard.reading import read_text
-from wavesim.guard.writing import write_text
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.reading import read_text
+from wavesim.safe_io.writing import write_text
 from wavesim.streams.measured import ComparedProgram, compared, newest_run
 
 PAGE = Path(__file__).parents[2] / "docs" / "streams.md"

@@ -26,10 +26,10 @@ from wavesim.evaluation.published_cases import published_jobs
 from wavesim.evaluation.recorded_cases import recorded_jobs
 from wavesim.evaluation.scored_case import ScoredPrediction
 from wavesim.evaluation.sketch_cases import sketch_jobs
-from wavesim.guard.writing import write_text
 from wavesim.predict.intervals import Widths
 from wavesim.predict.score_history import SCORES, SetScore, committed_scores
 from wavesim.recordings.split import Split
+from wavesim.safe_io.writing import write_text
 
 GAIN_THAT_COUNTS = 2.0  # points; below it the sign of a gain is not scored
 TOLERANCE_POINTS = 0.05  # by which an error may exceed the committed one

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wavesim.errors import DeviceError, RecordingError
-from wavesim.guard.escaping import one_line
-from wavesim.guard.writing import write_bytes
 from wavesim.lint.elf import Elf, attribute_lines
+from wavesim.safe_io.escaping import one_line
+from wavesim.safe_io.writing import write_bytes
 
 MOST_SECONDS = 40
 MOST_MEMORY = 900 << 20

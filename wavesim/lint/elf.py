@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from wavesim.errors import RecordingError
-from wavesim.guard.escaping import one_line
+from wavesim.safe_io.escaping import one_line
 
 MAGIC = b"\x7fELF"
 MACHINE_CUDA = 190

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wavesim.errors import DeviceError, RecordingError
-from wavesim.guard.escaping import one_line
 from wavesim.lint.disassembler import program, run
 from wavesim.lint.elf import MACHINE_CUDA, MAGIC, sections
+from wavesim.safe_io.escaping import one_line
 
 MAGIC_FATBIN = b"\x50\xed\x55\xba"
 MOST_IMAGES = 1_000

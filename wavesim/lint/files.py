@@ -10,14 +10,14 @@ from itertools import islice
 from pathlib import Path
 
 from wavesim.errors import RecordingError
-from wavesim.guard.escaping import one_line
-from wavesim.guard.reading import read_bytes
 from wavesim.lint.disassembler import disassembly
 from wavesim.lint.elf import MAGIC
 from wavesim.lint.fatbin import MAGIC_FATBIN, Image, images_of, is_host_elf
 from wavesim.lint.kernel_code import Listing
 from wavesim.lint.ptx import listing_of_ptx
 from wavesim.lint.sass import listing_of_sass
+from wavesim.safe_io.escaping import one_line
+from wavesim.safe_io.reading import read_bytes
 
 MOST_BYTES = 256 << 20  # of a file
 MOST_TEXT_BYTES = 200 << 20  # of a file of text; PTX and disassemblies have narrower bounds of their own

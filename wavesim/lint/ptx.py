@@ -8,13 +8,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from wavesim.errors import RecordingError
-from wavesim.guard.escaping import one_line
 from wavesim.lint.calls import with_calls_inlined
 from wavesim.lint.instruction import SourceLine
 from wavesim.lint.kernel_code import KernelCode, Listing
 from wavesim.lint.ptx_instructions import Context, instruction_of
 from wavesim.lint.ptx_names import NameScope
 from wavesim.lint.ptx_statements import PtxStatement, statements
+from wavesim.safe_io.escaping import one_line
 
 # At these bounds, 10 to 20 s and 300 MB. The largest PTX of CUTLASS's and Triton's kernels has 3 MB.
 MOST_CHARACTERS = 32_000_000

@@ -14,11 +14,11 @@ from typing import Any
 from urllib.parse import quote
 
 import wavesim
-from wavesim.guard.escaping import one_line, shown
 from wavesim.lint.finding import Finding
 from wavesim.lint.instruction import Instruction
 from wavesim.lint.report import WORST_FIRST, LintReport
 from wavesim.lint.rules import RULES
+from wavesim.safe_io.escaping import one_line, shown
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 LEVELS = {"wrong": ("fail", "error"), "unknown": ("open", "none")}

@@ -7,10 +7,10 @@ the flag is polled relaxed ..." and "fix: Poll with ld.acquire.gpu ...".
 import textwrap
 from collections.abc import Iterator
 
-from wavesim.guard.escaping import one_line, whole_line
 from wavesim.lint.finding import Finding
 from wavesim.lint.instruction import Instruction
 from wavesim.lint.report import KernelReport, LintReport, counts_text, source_text
+from wavesim.safe_io.escaping import one_line, whole_line
 
 WIDTH = 110
 INDENT = " " * 11

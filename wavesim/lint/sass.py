@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterable
 
 from wavesim.errors import RecordingError
-from wavesim.guard.escaping import one_line
 from wavesim.lint.calls import with_calls_inlined
 from wavesim.lint.instruction import Instruction, Op, SourceLine
 from wavesim.lint.kernel_code import KernelCode, Listing
 from wavesim.lint.sass_context import with_context
 from wavesim.lint.sass_instructions import NEWER_BASE, PARAMETER_BASES, Attributes, instruction_of
+from wavesim.safe_io.escaping import one_line
 
 # At this bound all rules take 30 s and 400 MB. The largest kernels of CUTLASS have 20,000.
 MOST_INSTRUCTIONS = 120_000

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import whole
 from wavesim.model.convolution import Conv2D
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.regions import ELEMENT_BYTES, MOST_INDEX, Element, Matrix, Region, View
 from wavesim.model.stage import Stage
+from wavesim.safe_io.bounds import whole
 
 ALIGNMENT = 16  # bytes of one asynchronous copy, and of where a tensor map begins
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import shown
 from wavesim.model.dependency import Dependency, Index, as_index, x, y
 from wavesim.model.kernel import Block, Gemm, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import MOST_DEVICES, Axis, Stage, TileSet
+from wavesim.safe_io.bounds import shown
 
 Kind = Literal["all-reduce", "reduce-scatter", "all-gather"]
 Shots = Literal["two-shot", "one-shot"]

@@ -12,11 +12,11 @@ from functools import cached_property
 from typing import Literal
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import shown
 from wavesim.model.kernel import MAX_GRID_YZ, Block, Carveout, Grid, Kernel, require_positive
 from wavesim.model.regions import Matrix, Read, Region, Write
 from wavesim.model.reprs import repr_text
 from wavesim.model.window import Tap, Window
+from wavesim.safe_io.bounds import shown
 
 CHANNEL_UNIT = 8  # 16 bytes: what a pixel's channels are loaded by, and an output's are stored by
 MOST_K_BLOCKS = 2**22  # of all tile rows: their pixels are told apart k-block by k-block

@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.arguments import tuple_of
-from wavesim.guard.bounds import MOST_BLOCKS, MOST_READS, MOST_TERMS, whole
 from wavesim.model.consumer_index import consumer_coordinates
 from wavesim.model.index import Index, as_index, x, y
 from wavesim.model.kernel import Grid
 from wavesim.model.reprs import repr_text
 from wavesim.model.stage import Axis, Box, Stage, TileSet
+from wavesim.safe_io.arguments import tuple_of
+from wavesim.safe_io.bounds import MOST_BLOCKS, MOST_READS, MOST_TERMS, whole
 
 __all__ = [
     "Axis",

@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import get_args
 
 from wavesim.errors import DescriptionError, RecordingError
-from wavesim.guard.documents import read_toml
 from wavesim.model import device as devices
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.description_convolution import convolution_of, tiles_of_name
@@ -39,6 +38,7 @@ from wavesim.model.kernel import ACTIVATIONS, WAIT_PLACES, Block, Carveout, Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import LEAST_WEIGHT, MOST_WEIGHT, Stage, Work
 from wavesim.model.tile_set_text import parse_tile_set
+from wavesim.safe_io.documents import read_toml
 
 # A kernel's: a quarter of an hour, so that sums over all blocks stay far below 64 bits of nanoseconds.
 MAX_KERNEL_US, MAX_WORK = 1e9, 1e18

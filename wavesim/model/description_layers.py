@@ -23,7 +23,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, get_args
 
-from wavesim.guard.bounds import whole
 from wavesim.model.attention import Attention, AttentionDecode
 from wavesim.model.decode_splits import best_splits
 from wavesim.model.described_field import Field
@@ -45,6 +44,7 @@ from wavesim.model.kernel import Block, Gemm
 from wavesim.model.regions import MOST_INDEX
 from wavesim.model.rows import Copy, DropoutPlace, Norm, NormKind, Softmax
 from wavesim.model.stage import Work
+from wavesim.safe_io.bounds import whole
 
 EPILOGUES = ("bias", "residual", "rope", "cache")  # of a product, by their fields
 SAID = (

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.writing import write_text
 from wavesim.model import device as devices
 from wavesim.model.convolution import Conv2D
 from wavesim.model.description import Description
@@ -18,6 +17,7 @@ from wavesim.model.host import Host
 from wavesim.model.kernel import Gemm, Kernel
 from wavesim.model.stage import Stage
 from wavesim.model.tile_set_text import written_tile_set
+from wavesim.safe_io.writing import write_text
 
 DELETE = "\x7f"  # the one ASCII character that JSON leaves as it is and TOML refuses
 

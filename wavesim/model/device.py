@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import bounded_text
 from wavesim.model import device_files
 from wavesim.model.device_files import MARKS, capability_limits
 from wavesim.model.device_names import unknown_device
 from wavesim.model.kernel import WARP_SIZE, require_positive
 from wavesim.model.reprs import bytes_text, repr_text
+from wavesim.safe_io.bounds import bounded_text
 
 SUB_PARTITIONS = 4
 OLDEST_CAPABILITY = (7, 0)

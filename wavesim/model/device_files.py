@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.errors import DescriptionError, RecordingError
-from wavesim.guard.bounds import shown
-from wavesim.guard.documents import read_toml
+from wavesim.safe_io.bounds import shown
+from wavesim.safe_io.documents import read_toml
 
 FOLDER = Path(__file__).parent / "devices"
 CAPABILITIES = Path(__file__).parent / "compute_capabilities.toml"

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import whole
 from wavesim.model.regions import MOST_INDEX, Element, Matrix, Region, Write
+from wavesim.safe_io.bounds import whole
 
 HEAD_DIMS = (64, 128)  # of which kernels rotate heads
 COLUMN_UNIT = 64  # a multiple of which K and V have columns

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import NoReturn, Union
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import MOST_TERMS, shown
 from wavesim.model.reprs import repr_text
+from wavesim.safe_io.bounds import MOST_TERMS, shown
 
 Operand = Union["Index", int]
 LARGEST = 2**31 - 1  # as of a grid

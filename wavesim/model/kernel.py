@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Literal, get_args
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import shown
 from wavesim.model.epilogue import CacheStore, Rope, layer_operands, layer_words, require_fits
 from wavesim.model.regions import Matrix, Read, Region, Write
 from wavesim.model.reprs import bytes_text, repr_text
+from wavesim.safe_io.bounds import shown
 
 WARP_SIZE = 32
 MAX_GRID_X = 2**31 - 1

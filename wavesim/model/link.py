@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import MOST_NS, real, shown
-from wavesim.guard.documents import read_toml
 from wavesim.model.reprs import repr_text
+from wavesim.safe_io.bounds import MOST_NS, real, shown
+from wavesim.safe_io.documents import read_toml
 
 FOLDER = Path(__file__).parent / "links"
 LEAST_RATE, MOST_RATE = 1e6, 1e15  # bytes/s: quotients of bytes and rates stay finite and countable

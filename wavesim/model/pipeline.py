@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from wavesim.errors import DescriptionError, UnneededStageWarning
-from wavesim.guard.arguments import require_types, tuple_of
-from wavesim.guard.bounds import MOST_BLOCKS, MOST_STAGES
 from wavesim.model.dependency import Dependency, require_few_reads
 from wavesim.model.kernel import Kernel
 from wavesim.model.kv_cache import require_caches_agree
 from wavesim.model.reprs import repr_text
 from wavesim.model.stage import Stage, Work
+from wavesim.safe_io.arguments import require_types, tuple_of
+from wavesim.safe_io.bounds import MOST_BLOCKS, MOST_STAGES
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Pipeline:
 
     Raises `DescriptionError` for duplicate names, unknown or later-listed producers, cycles, two
     dependencies of one consumer, a KV cache that is stored otherwise than it is read (`kv_cache`), and more
-    stages, blocks or reads in all than are enumerated (`wavesim.guard.bounds`). Warns
+    stages, blocks or reads in all than are enumerated (`wavesim.safe_io.bounds`). Warns
     (`UnneededStageWarning`) of a stage that neither reads nor is read in a pipeline that has dependencies.
     """
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import whole
+from wavesim.safe_io.bounds import whole
 
 Element = Literal["fp16", "bf16", "fp32", "int32"]
 MOST_INDEX = 2**31 - 1

@@ -6,7 +6,7 @@ Example: `<Pipeline gpt3-mlp: gemm1 24 x 8, gemm2 48 x 8; gemm2 needs gemm1>`.
 from dataclasses import MISSING, Field, fields
 from typing import Any
 
-from wavesim.guard.escaping import whole_line
+from wavesim.safe_io.escaping import whole_line
 
 MOST_LETTERS = 120
 

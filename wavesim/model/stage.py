@@ -14,11 +14,11 @@ from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import real, shown
 from wavesim.model.index import Index, as_index
 from wavesim.model.kernel import UNKNOWN_LOOP, Gemm, Grid, Kernel, MainLoop
 from wavesim.model.regions import TiledWork, View
 from wavesim.model.reprs import repr_text
+from wavesim.safe_io.bounds import real, shown
 
 MOST_DEVICES = 16  # GPUs of one host
 Box = tuple[int, int, int, int]  # x from, x to, y from, y to; half-open

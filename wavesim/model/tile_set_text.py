@@ -8,10 +8,10 @@ import warnings
 from collections.abc import Mapping
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import MOST_LETTERS, shown
-from wavesim.guard.escaping import one_line
 from wavesim.model.dependency import Index, TileSet, as_index, x, y
 from wavesim.model.stage import Stage
+from wavesim.safe_io.bounds import MOST_LETTERS, shown
+from wavesim.safe_io.escaping import one_line
 
 HOW = "write STAGE[COLUMNS, ROWS] such as gemm1[:, y] or gemm1[x + 4, y]"
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.documents import read_toml
 from wavesim.model.collective import ELEMENT_BYTES, Collective
 from wavesim.model.device import Device
 from wavesim.model.host import Host
@@ -24,6 +23,7 @@ from wavesim.peers.tiles import split_of, tiles_tried
 from wavesim.peers.times import PeerTimes
 from wavesim.peers.way import PeerWay, parse_way
 from wavesim.plan.policy import Policy
+from wavesim.safe_io.documents import read_toml
 from wavesim.trace.trace import Trace
 from wavesim.workloads.hopper import TILE_K, Tile, block_of
 

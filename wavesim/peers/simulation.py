@@ -16,7 +16,6 @@ from wavesim.costs.device_costs import costs_of
 from wavesim.costs.peer_costs import peer_costs_of
 from wavesim.costs.product_costs import ELEMENT_BYTES, ProductCosts, ProductTile, product_costs_of
 from wavesim.errors import DescriptionError
-from wavesim.guard.arguments import require_types
 from wavesim.model.device import Device
 from wavesim.model.host import Host
 from wavesim.model.kernel import Gemm
@@ -30,6 +29,7 @@ from wavesim.peers.program import PeerProgram
 from wavesim.peers.times import PeerTimes
 from wavesim.peers.way import PeerWay
 from wavesim.plan.policy import Policy, TileSync
+from wavesim.safe_io.arguments import require_types
 from wavesim.trace.header import DependencyInfo, Header, StageInfo
 from wavesim.trace.trace import Trace, Transfers, Waits
 from wavesim.workloads.hopper import TILES, block_of

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from wavesim.guard.documents import read_toml
+from wavesim.safe_io.documents import read_toml
 
 FILE = Path(__file__).parent / "measured" / "two_h200.toml"
 

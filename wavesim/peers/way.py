@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import plain_int, shown
 from wavesim.model.collective import Shots
+from wavesim.safe_io.bounds import plain_int, shown
 
 Method = Literal[
     "sequence", "one-shot", "two-shot", "chunks", "plain-stores", "stores", "exchange", "blocks", "copies"

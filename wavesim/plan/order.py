@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import chain
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import bounded_text, is_plain, plain_int, shown
 from wavesim.model.kernel import Grid, require_positive
+from wavesim.safe_io.bounds import bounded_text, is_plain, plain_int, shown
 
 Tile = tuple[int, int]
 KNOWN_ORDERS = "row, column, grouped:ROWS, interleaved:ROWS, reversed:ORDER and slices-last:ORDER"

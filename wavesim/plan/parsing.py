@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import bounded_text, plain_float, plain_int, shown
 from wavesim.plan.launch import DependentLaunch, Launch, OneStream, StreamPerStage
 from wavesim.plan.order import Order, RowMajor, parse_order
 from wavesim.plan.plan import SHORT_NAMES, Plan, SemaphoreSync
@@ -20,6 +19,7 @@ from wavesim.plan.policy import RowSync, TileSync, parse_policy
 from wavesim.plan.schedule import Persistent, Schedule, TilePerBlock
 from wavesim.plan.stream_k import split_last_waves
 from wavesim.plan.sync import KernelBoundary, Semaphores, Sync
+from wavesim.safe_io.bounds import bounded_text, plain_float, plain_int, shown
 
 
 def _plain(part: Callable[[], Any]) -> Callable[[str], Any]:

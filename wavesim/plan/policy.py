@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import shown
 from wavesim.model.kernel import Grid
+from wavesim.safe_io.bounds import shown
 
 
 class Policy(ABC):

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
 
-from wavesim.guard.bounds import plain_int
 from wavesim.model.kernel import require_positive
 from wavesim.plan.order import Tile
 from wavesim.plan.parts import Traits, require_flag
 from wavesim.plan.schedule import After, Schedule, TilePart
 from wavesim.plan.stream_k_partition import share_begin, share_count, share_of, split_tiles
+from wavesim.safe_io.bounds import plain_int
 
 
 @dataclass(frozen=True, repr=False)

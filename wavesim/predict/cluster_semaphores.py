@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 from wavesim.costs.cost_model import CostModel
 from wavesim.costs.waiting_places import costs_at, places_on, published, without_waits
-from wavesim.guard.bounds import whole
 from wavesim.model import device as devices
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import parse_order
@@ -19,6 +18,7 @@ from wavesim.plan.policy import parse_policy
 from wavesim.plan.tile_groups import groups_of
 from wavesim.predict.prediction import calibrate_for, improvement_points
 from wavesim.recordings.shipped import RecordedCase
+from wavesim.safe_io.bounds import whole
 from wavesim.sim.simulation import simulate
 from wavesim.workloads.catalogue import parse_tile, workload
 

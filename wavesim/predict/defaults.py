@@ -20,7 +20,6 @@ from wavesim.costs.data_sheet import roofline
 from wavesim.costs.device_costs import costs_of
 from wavesim.costs.layer_costs import PERSISTENT, costs_of_stages
 from wavesim.errors import DescriptionError
-from wavesim.guard.arguments import require_types
 from wavesim.model import device as devices
 from wavesim.model.convolution import Conv2D
 from wavesim.model.device import Device
@@ -42,6 +41,7 @@ from wavesim.predict.prediction import (
 )
 from wavesim.predict.scenarios import scenarios_of
 from wavesim.recordings.shipped import RecordedCase, cases, find_case
+from wavesim.safe_io.arguments import require_types
 from wavesim.workloads.catalogue import parse_tile, workload
 from wavesim.workloads.figure_one import TILE_NS
 from wavesim.workloads.layer_backends import is_chained, with_backends

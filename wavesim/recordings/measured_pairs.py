@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wavesim.errors import RecordingError
-from wavesim.guard.documents import read_json
 from wavesim.recordings.shipped import FOLDER
+from wavesim.safe_io.documents import read_json
 
 FILE = FOLDER / "measured_pairs.json"
 MAX_BYTES = 1 << 20

@@ -11,10 +11,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from wavesim.errors import RecordingError
-from wavesim.guard.annotated import typed
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
+from wavesim.safe_io.annotated import typed
 from wavesim.trace.trace import Trace
 from wavesim.workloads.catalogue import parse_tile, workload
 

@@ -11,9 +11,9 @@ from statistics import median
 from typing import Any
 
 from wavesim.errors import RecordingError
-from wavesim.guard.bounds import bounded_text
-from wavesim.guard.documents import read_json
 from wavesim.recordings.shipped import FOLDER
+from wavesim.safe_io.bounds import bounded_text
+from wavesim.safe_io.documents import read_json
 
 FILE = FOLDER / "wavernn.json"
 MAX_BYTES = 1 << 20

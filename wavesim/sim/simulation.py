@@ -14,7 +14,6 @@ from wavesim.costs.dram_slowdown import GridBlocks, slowdowns
 from wavesim.costs.l2_misses import FloatArray
 from wavesim.costs.wait_costs import iterations_of
 from wavesim.errors import DescriptionError
-from wavesim.guard.arguments import require_types
 from wavesim.model.device import Device
 from wavesim.model.kernel import UNKNOWN_LOOP, Gemm
 from wavesim.model.occupancy import occupancy_of
@@ -23,6 +22,7 @@ from wavesim.model.stage import Stage
 from wavesim.plan.parsing import plan_data
 from wavesim.plan.plan import Plan
 from wavesim.plan.semaphores import SemaphoreArray
+from wavesim.safe_io.arguments import require_types
 from wavesim.sim.engine import Engine
 from wavesim.sim.launches import LaunchedProgram, launched
 from wavesim.sim.program import PlanProgram, StageProgram

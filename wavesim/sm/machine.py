@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.annotated import typed
-from wavesim.guard.bounds import shown
-from wavesim.guard.documents import read_toml
 from wavesim.model.device import SUB_PARTITIONS, Device
+from wavesim.safe_io.annotated import typed
+from wavesim.safe_io.bounds import shown
+from wavesim.safe_io.documents import read_toml
 
 FIGURES = Path(__file__).with_name("figures.toml")
 MOST_SLICE_SMS = 12

@@ -9,8 +9,8 @@ from statistics import median
 from typing import Any
 
 from wavesim.errors import DescriptionError, RecordingError
-from wavesim.guard.bounds import bounded_text, real, whole
-from wavesim.guard.documents import read_json
+from wavesim.safe_io.bounds import bounded_text, real, whole
+from wavesim.safe_io.documents import read_json
 from wavesim.sm.measured_loads import FOLDER
 
 FILE = FOLDER / "ladder.json"

@@ -11,8 +11,8 @@ from statistics import median
 from typing import Any
 
 from wavesim.errors import DescriptionError, RecordingError
-from wavesim.guard.bounds import bounded_text, real, whole
-from wavesim.guard.documents import read_json
+from wavesim.safe_io.bounds import bounded_text, real, whole
+from wavesim.safe_io.documents import read_json
 from wavesim.sm.loads import LoadLoop, simulated_share
 from wavesim.sm.machine import SmMachine, memory_channels
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import MOST_NS, shown, whole
 from wavesim.model import device as devices
 from wavesim.model.device import Device
+from wavesim.safe_io.bounds import MOST_NS, shown, whole
 from wavesim.streams.timeline import BlockSpan
 
 MACHINES = Path(__file__).with_name("device_launches.toml")

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.annotated import require_fields, typed
-from wavesim.guard.bounds import shown, whole
 from wavesim.model.kernel import Block
+from wavesim.safe_io.annotated import require_fields, typed
+from wavesim.safe_io.bounds import shown, whole
 from wavesim.streams.machine import StreamMachine
 from wavesim.streams.program import (
     CudaStream,

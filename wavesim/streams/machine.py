@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import MOST_NS, real, shown, whole
 from wavesim.model import device as devices
 from wavesim.model.device import Device
+from wavesim.safe_io.bounds import MOST_NS, real, shown, whole
 from wavesim.streams.program import Direction
 
 MACHINES = Path(__file__).parent / "machines"

@@ -12,9 +12,9 @@ from statistics import median
 from typing import Any
 
 from wavesim.errors import RecordingError
-from wavesim.guard.bounds import MOST_NS, shown
-from wavesim.guard.reading import read_text
 from wavesim.model import device as devices
+from wavesim.safe_io.bounds import MOST_NS, shown
+from wavesim.safe_io.reading import read_text
 from wavesim.streams.engine import simulate_streams
 from wavesim.streams.examples import EXAMPLES, StreamExample
 from wavesim.streams.machine import QUEUES, StreamMachine, machine_from

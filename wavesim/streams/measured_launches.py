@@ -13,8 +13,8 @@ from statistics import median
 from typing import Any, get_args
 
 from wavesim.errors import DescriptionError, RecordingError
-from wavesim.guard.bounds import MOST_NS, bounded_text, real, shown, whole
-from wavesim.guard.documents import read_json
+from wavesim.safe_io.bounds import MOST_NS, bounded_text, real, shown, whole
+from wavesim.safe_io.documents import read_json
 from wavesim.streams.device_launch_engine import simulate_launches
 from wavesim.streams.device_launches import LaunchMachine, load_launch_machine
 from wavesim.streams.uneven_work import LAUNCHERS, MOST_ITEMS, THREADS, Launcher, UnevenWork

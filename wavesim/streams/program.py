@@ -13,8 +13,8 @@ from itertools import pairwise
 from typing import Literal, get_args
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import MOST_BLOCKS, MOST_NS, shown, whole
 from wavesim.model.kernel import Block
+from wavesim.safe_io.bounds import MOST_BLOCKS, MOST_NS, shown, whole
 from wavesim.streams.operation import LEGACY
 
 Direction = Literal["h2d", "d2h", "d2d"]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import shown
+from wavesim.safe_io.bounds import shown
 from wavesim.streams.machine import StreamMachine
 from wavesim.streams.operation import Kind
 from wavesim.streams.program import StreamProgram

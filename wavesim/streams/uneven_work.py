@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import shown, whole
 from wavesim.model.kernel import WARP_SIZE
+from wavesim.safe_io.bounds import shown, whole
 from wavesim.streams.device_launches import ChildLaunch, DeviceGrid
 
 Launcher = Literal["nobody", "thread", "warp", "block", "grid"]

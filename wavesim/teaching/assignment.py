@@ -6,7 +6,6 @@ nothing there, one per tile 12 points with 144 of them; six well chosen ones gai
 
 from dataclasses import dataclass, replace
 
-from wavesim.guard.annotated import typed
 from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.plan.order import Grouped
@@ -16,6 +15,7 @@ from wavesim.predict.defaults import default_costs
 from wavesim.predict.prediction import Measured, calibrate_for, improvement_points, measured_improvement
 from wavesim.recordings.runner import described_measurement
 from wavesim.recordings.shipped import find_case
+from wavesim.safe_io.annotated import typed
 from wavesim.sim.simulation import simulate
 from wavesim.teaching.use_gpu import Measuring
 from wavesim.trace.trace import Trace

@@ -6,7 +6,6 @@ rows first win: their output tiles fill the SMs that long rows leave empty.
 """
 
 from wavesim.costs.cost_model import CostModel
-from wavesim.guard.annotated import typed
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import Device, load
 from wavesim.model.kernel import Block, Grid, Kernel
@@ -17,6 +16,7 @@ from wavesim.plan.order import Order
 from wavesim.plan.plan import Plan, StreamSync
 from wavesim.plan.policy import RowSync
 from wavesim.plan.sync import Semaphores
+from wavesim.safe_io.annotated import typed
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
 

@@ -13,8 +13,6 @@ from pathlib import Path
 import ipywidgets
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.annotated import require_type, typed
-from wavesim.guard.escaping import Markup, element
 from wavesim.lint.check import findings_of
 from wavesim.lint.corpus import Case, cases
 from wavesim.lint.finding import Finding
@@ -24,6 +22,8 @@ from wavesim.lint.known import Known
 from wavesim.lint.ptx import listing_of_ptx
 from wavesim.lint.report import WORST_FIRST, LintReport
 from wavesim.lint.sass import listing_of_sass
+from wavesim.safe_io.annotated import require_type, typed
+from wavesim.safe_io.escaping import Markup, element
 from wavesim.view.theme import LIGHT
 from wavesim.widgets.menus import menu, require_offered
 from wavesim.widgets.words import Words

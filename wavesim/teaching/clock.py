@@ -7,8 +7,8 @@ clock ran 2 % faster than under stream sync and hid half of the loss.
 from dataclasses import dataclass
 
 from wavesim.errors import RecordingError
-from wavesim.guard.annotated import typed
 from wavesim.predict.prediction import improvement_points
+from wavesim.safe_io.annotated import typed
 from wavesim.trace.trace import Trace
 
 

@@ -6,7 +6,7 @@ long all takes; `family()` is a parent with two children and two tail launches, 
 
 from collections.abc import Sequence
 
-from wavesim.guard.annotated import typed
+from wavesim.safe_io.annotated import typed
 from wavesim.streams.device_launch_engine import simulate_launches
 from wavesim.streams.device_launches import ChildLaunch, DeviceGrid, LaunchTimeline, load_launch_machine
 from wavesim.streams.measured_launches import FILE, shipped_launches

@@ -13,9 +13,9 @@ from numbers import Real
 from typing import Any
 
 from wavesim.errors import DescriptionError, WavesimError
-from wavesim.guard.annotated import typed
-from wavesim.guard.arguments import require_types
-from wavesim.guard.escaping import Markup, element
+from wavesim.safe_io.annotated import typed
+from wavesim.safe_io.arguments import require_types
+from wavesim.safe_io.escaping import Markup, element
 from wavesim.teaching.solved_file import remember
 
 # Notebook number -> the module with its graders.

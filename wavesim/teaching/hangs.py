@@ -6,12 +6,12 @@ Example: `HangAnswer(judge(hang_case("mpk-775"))).headline` says that 68 of 128 
 from dataclasses import replace
 from pathlib import Path
 
-import wavesim.hang
-from wavesim.guard.annotated import typed
-from wavesim.hang.situation import Situation
-from wavesim.hang.situation_file import load_situation
+import wavesim.safety.hang
+from wavesim.safe_io.annotated import typed
+from wavesim.safety.hang.situation import Situation
+from wavesim.safety.hang.situation_file import load_situation
 
-CASES = Path(wavesim.hang.__file__).parent / "cases"
+CASES = Path(wavesim.safety.hang.__file__).parent / "cases"
 MEGAKERNEL, SCHEDULERS = "mpk-775", "schedulers"
 
 

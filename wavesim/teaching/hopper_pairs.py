@@ -7,8 +7,8 @@ by Stream-K, 1,553 with row semaphores and by cuBLASLt. Read from the summary th
 from collections.abc import Mapping
 from pathlib import Path
 
-from wavesim.guard.annotated import typed
 from wavesim.recordings.measured_pairs import FILE, measured_pairs_from
+from wavesim.safe_io.annotated import typed
 from wavesim.teaching.shown import Shown
 
 WORKLOAD, BASELINE = "gpt3-mlp", "stream"

@@ -4,7 +4,7 @@ Example: the lab's SM gets 32 bytes per cycle after 640 cycles, so 20 KiB in fli
 512 bytes each have that.
 """
 
-from wavesim.guard.annotated import typed
+from wavesim.safe_io.annotated import typed
 from wavesim.sm.machine import SmMachine
 from wavesim.sm.measured_loads import FILE, MeasuredLoads, shipped_loads
 from wavesim.sm.roofline import Roofline, TiledProduct

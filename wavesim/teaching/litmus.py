@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.annotated import typed
+from wavesim.safe_io.annotated import typed
 
 Kind = Literal["store", "load", "fence", "post", "wait"]
 Outcome = tuple[tuple[str, int], ...]  # (register, value), in the order of the program

@@ -8,8 +8,8 @@ from typing import Any
 
 import ipywidgets
 
-from wavesim.guard.annotated import typed
-from wavesim.guard.escaping import BREAK, Markup, element
+from wavesim.safe_io.annotated import typed
+from wavesim.safe_io.escaping import BREAK, Markup, element
 from wavesim.teaching.litmus import Litmus, Outcome, guide_test, semaphore_test
 from wavesim.widgets.menus import menu
 from wavesim.widgets.words import Words

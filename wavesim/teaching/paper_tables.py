@@ -14,8 +14,8 @@ from math import ceil, prod
 from pathlib import Path
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.annotated import typed
-from wavesim.guard.bounds import shown
+from wavesim.safe_io.annotated import typed
+from wavesim.safe_io.bounds import shown
 from wavesim.teaching.shown import Shown
 
 FOLDER = Path(__file__).parent / "paper"

@@ -12,9 +12,9 @@ from typing import Any
 import ipywidgets
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.annotated import typed
-from wavesim.guard.bounds import real
-from wavesim.guard.escaping import Markup, element
+from wavesim.safe_io.annotated import typed
+from wavesim.safe_io.bounds import real
+from wavesim.safe_io.escaping import Markup, element
 from wavesim.widgets.words import Words, style_sheet
 
 Value = float | str

@@ -9,12 +9,12 @@ from statistics import median
 
 from wavesim.costs.device_costs import costs_of, without_constants
 from wavesim.errors import DescriptionError
-from wavesim.guard.annotated import typed
-from wavesim.guard.bounds import shown
 from wavesim.predict.kernel_times import costs_from_kernel_times
 from wavesim.predict.prediction import improvement_points, predict_pair, sustained_points
 from wavesim.recordings.published_rows import PublishedRun, published_runs
 from wavesim.recordings.split import split_of
+from wavesim.safe_io.annotated import typed
+from wavesim.safe_io.bounds import shown
 from wavesim.trace.trace import Trace
 from wavesim.view.gain_figure import Gain
 

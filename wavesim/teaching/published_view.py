@@ -8,8 +8,8 @@ from functools import lru_cache
 
 import ipywidgets
 
-from wavesim.guard.annotated import typed
-from wavesim.guard.escaping import Markup, element
+from wavesim.safe_io.annotated import typed
+from wavesim.safe_io.escaping import Markup, element
 from wavesim.teaching.published_gains import (
     PublishedPrediction,
     is_held_out,

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import shown
+from wavesim.safe_io.bounds import shown
 from wavesim.teaching.exercises import LESSONS, exercises_of
 from wavesim.widgets.drawn import DrawnWidget, script, style
 

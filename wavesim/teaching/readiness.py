@@ -10,10 +10,10 @@ import numpy as np
 import plotly.graph_objects as go
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.annotated import typed
-from wavesim.guard.bounds import real
-from wavesim.guard.escaping import Markup
 from wavesim.model.pipeline import Pipeline
+from wavesim.safe_io.annotated import typed
+from wavesim.safe_io.bounds import real
+from wavesim.safe_io.escaping import Markup
 from wavesim.trace.trace import IntArray, Trace
 from wavesim.view.canvas import Props, axis, base_layout, heading
 from wavesim.view.figure_text import figure_of

@@ -7,7 +7,6 @@ an H200 measured 12. All predictions use the same tile times; only the semaphore
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from wavesim.guard.annotated import typed
 from wavesim.model import device as devices
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
@@ -16,6 +15,7 @@ from wavesim.plan.plan import Plan, StreamSync
 from wavesim.predict.defaults import default_costs
 from wavesim.predict.prediction import improvement_points, measured_improvement
 from wavesim.recordings.shipped import find_case
+from wavesim.safe_io.annotated import typed
 from wavesim.sim.simulation import simulate
 from wavesim.teaching.shown import Shown
 from wavesim.trace.trace import Trace

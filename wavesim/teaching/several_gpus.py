@@ -8,7 +8,6 @@ from functools import cache
 from pathlib import Path
 
 import wavesim.recordings
-from wavesim.guard.annotated import typed
 from wavesim.model.collective import Collective
 from wavesim.model.device import default_device
 from wavesim.model.host import Host
@@ -17,6 +16,7 @@ from wavesim.peers.prediction import PeerForecast, forecast, one_gemm
 from wavesim.peers.simulation import simulate_peers
 from wavesim.peers.two_gpu_tables import measured_on, measured_tables
 from wavesim.peers.way import PeerWay
+from wavesim.safe_io.annotated import typed
 from wavesim.teaching.shown import Shown
 from wavesim.trace.trace import Trace
 

@@ -5,7 +5,7 @@ Example: six rows of Table IV under nine titles, in JupyterLab as HTML, in a ter
 
 from dataclasses import dataclass
 
-from wavesim.guard.escaping import Markup, element
+from wavesim.safe_io.escaping import Markup, element
 
 
 @dataclass(frozen=True)

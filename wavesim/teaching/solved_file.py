@@ -8,7 +8,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from wavesim.errors import OutputError
-from wavesim.guard.writing import write_text
+from wavesim.safe_io.writing import write_text
 
 FILE = "exercises-done.txt"
 MOST_BYTES = 10_000  # of a file that is read: some hundred numbers

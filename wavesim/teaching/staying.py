@@ -11,8 +11,6 @@ from functools import cache
 from wavesim.costs.cost_model import CostModel
 from wavesim.costs.persistent_costs import Dtype, estimated_costs
 from wavesim.errors import DescriptionError
-from wavesim.guard.annotated import typed
-from wavesim.guard.bounds import MOST_NS, real, whole
 from wavesim.model.device import Device, default_device, load
 from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
@@ -21,6 +19,8 @@ from wavesim.plan.plan import Plan, StreamSync
 from wavesim.plan.schedule import Persistent
 from wavesim.predict.wavernn import five_tests, rotated
 from wavesim.recordings.wavernn_times import WavernnTimes, recorded_wavernn
+from wavesim.safe_io.annotated import typed
+from wavesim.safe_io.bounds import MOST_NS, real, whole
 from wavesim.sim.simulation import simulate
 from wavesim.teaching.shown import Shown
 from wavesim.trace.trace import Trace

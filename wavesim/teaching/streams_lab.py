@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.annotated import typed
-from wavesim.guard.bounds import shown
+from wavesim.safe_io.annotated import typed
+from wavesim.safe_io.bounds import shown
 from wavesim.streams.engine import simulate_streams
 from wavesim.streams.examples import WHOLE_SM, VectorAdd
 from wavesim.streams.machine import StreamMachine, load_machine

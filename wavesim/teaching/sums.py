@@ -5,8 +5,8 @@ Example: v0 reads a tenth of what the memory could give, simulated on one SM of 
 
 from collections.abc import Callable, Iterator
 
-from wavesim.guard.annotated import typed
 from wavesim.model.device import Device, catalogue_name
+from wavesim.safe_io.annotated import typed
 from wavesim.sm.machine import SmMachine, machine_of
 from wavesim.sm.measured_ladder import FILE, MeasuredStep, shipped_ladder
 from wavesim.sm.measured_loads import shipped_loads

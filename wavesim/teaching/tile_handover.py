@@ -5,8 +5,8 @@ Example: `tiles_read(handover(poll="ld.relaxed.gpu"))` is {0, 42}: the tile as i
 
 from collections.abc import Mapping
 
-from wavesim.guard.annotated import typed
 from wavesim.litmus import LitmusTest, LitmusThread, outcomes
+from wavesim.safe_io.annotated import typed
 
 TILE = 42
 SAME_BLOCK, OTHER_BLOCK, OTHER_GPU = "gpu0.cta0", "gpu0.cta1", "gpu1.cta0"

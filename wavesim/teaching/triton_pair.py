@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wavesim.errors import DeviceError, RecordingError
-from wavesim.guard.annotated import typed
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Block, Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.recordings.shipped import FOLDER
+from wavesim.safe_io.annotated import typed
 from wavesim.teaching.shown import Shown
 
 EXAMPLES = Path(__file__).parents[2] / "gpu" / "examples"

@@ -7,12 +7,12 @@ prints "live, on NVIDIA H200"; `"never"` always takes the recordings, and `"requ
 from dataclasses import dataclass
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.annotated import typed
 from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.model.kernel import DEFAULT_GEMM_BLOCK
 from wavesim.model.occupancy import occupancy_of
 from wavesim.recordings.runner import Runner, UseGpu, find_runner
+from wavesim.safe_io.annotated import typed
 
 
 @dataclass(frozen=True)

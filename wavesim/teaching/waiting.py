@@ -8,12 +8,12 @@ from functools import cache
 
 from wavesim.costs.waiting_places import SHIPPED, places_on, shipped_places
 from wavesim.errors import DescriptionError
-from wavesim.guard.annotated import typed
-from wavesim.guard.bounds import shown
 from wavesim.litmus.enumeration import outcomes
 from wavesim.litmus.program import LitmusTest, LitmusThread
 from wavesim.model.device import default_device
 from wavesim.predict.cluster_semaphores import SemaphorePlaces
+from wavesim.safe_io.annotated import typed
+from wavesim.safe_io.bounds import shown
 from wavesim.teaching.shown import Shown
 from wavesim.widgets.menus import require_offered
 from wavesim.widgets.place_explorer import BLOCKS, placed_ns, places_of

@@ -10,13 +10,13 @@ import plotly.graph_objects as go
 
 from wavesim.costs.cost_model import CostModel
 from wavesim.errors import DescriptionError
-from wavesim.guard.annotated import typed
-from wavesim.guard.escaping import Markup
 from wavesim.model.device import Device
 from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.plan import StreamSync
+from wavesim.safe_io.annotated import typed
+from wavesim.safe_io.escaping import Markup
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
 from wavesim.view.canvas import axis, base_layout, heading

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavesim.errors import OutputError, RecordingError
-from wavesim.guard.arguments import path_of
-from wavesim.guard.escaping import one_line
-from wavesim.guard.reading import open_data
-from wavesim.guard.writing import replacing
+from wavesim.safe_io.arguments import path_of
+from wavesim.safe_io.escaping import one_line
+from wavesim.safe_io.reading import open_data
+from wavesim.safe_io.writing import replacing
 from wavesim.trace.header import Event, Header
 from wavesim.trace.trace_file import (
     FORMAT,

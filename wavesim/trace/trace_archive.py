@@ -12,9 +12,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from wavesim.errors import RecordingError
-from wavesim.guard.escaping import one_line
-from wavesim.guard.reading import open_data
-from wavesim.guard.writing import replacing
+from wavesim.safe_io.escaping import one_line
+from wavesim.safe_io.reading import open_data
+from wavesim.safe_io.writing import replacing
 from wavesim.trace.trace import Trace
 
 ARCHIVE = "traces.tar.xz"

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavesim.errors import RecordingError
-from wavesim.guard.bounds import shown
-from wavesim.guard.documents import json_value
-from wavesim.guard.escaping import one_line
+from wavesim.safe_io.bounds import shown
+from wavesim.safe_io.documents import json_value
+from wavesim.safe_io.escaping import one_line
 from wavesim.trace.header import DependencyInfo, Event, Header, StageInfo
 from wavesim.trace.old_names import with_current_names
 

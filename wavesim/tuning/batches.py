@@ -13,7 +13,7 @@ from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future,
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from wavesim.errors import DeviceError
-from wavesim.guard.workers import worker_pool
+from wavesim.safe_io.workers import worker_pool
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess

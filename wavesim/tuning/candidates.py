@@ -11,8 +11,6 @@ from functools import partial
 from itertools import product
 
 import wavesim
-from wavesim.check.deadlock import safety_of
-from wavesim.check.verdict import SafetyVerdict
 from wavesim.codegen.orders import order_sets
 from wavesim.codegen.policies import DerivedPolicy, derive_policies, renumbered
 from wavesim.costs.cost_model import CostModel
@@ -33,6 +31,8 @@ from wavesim.plan.policy import Policy
 from wavesim.plan.schedule import Schedule
 from wavesim.plan.semaphores import Edge, edges_of, semaphore_arrays
 from wavesim.plan.sync import Semaphores
+from wavesim.safety.deadlock import safety_of
+from wavesim.safety.verdict import SafetyVerdict
 from wavesim.workloads.layer_backends import is_chained, is_layer
 
 EdgePolicies = dict[Edge, DerivedPolicy]

@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 from typing import Any, ParamSpec, TypeVar
 
 from wavesim.errors import DescriptionError, DeviceError
-from wavesim.guard.bounds import bounded_text, shown
-from wavesim.guard.escaping import one_line
+from wavesim.safe_io.bounds import bounded_text, shown
+from wavesim.safe_io.escaping import one_line
 
 CONNECT_S = 10
 Parameters = ParamSpec("Parameters")

@@ -6,13 +6,13 @@ reordered (+R), without the wait-kernel too (+WR), and with blocks that take the
 
 from dataclasses import dataclass, replace
 
-from wavesim.check.deadlock import safety_of
 from wavesim.costs.cost_model import CostModel
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import RowMajor
 from wavesim.plan.plan import Plan, SemaphoreSync
 from wavesim.plan.policy import Policy, TileSync
+from wavesim.safety.deadlock import safety_of
 from wavesim.sim.simulation import simulate
 
 VARIANTS = ("vanilla", "+R", "+WR", "+WRT")

@@ -7,11 +7,11 @@ third, which CUDA's promises make safe, and a note names the faster ones with wh
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from wavesim.check.verdict import Basis, SafetyVerdict, require_basis
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
 from wavesim.predict.forecast import HELPS_POINTS, Forecast
 from wavesim.predict.prediction import TIME_TEXT
+from wavesim.safety.verdict import Basis, SafetyVerdict, require_basis
 
 TABLE_ROWS = 12
 

@@ -10,8 +10,8 @@ import re
 from pathlib import Path
 
 from wavesim.errors import OutputError, RecordingError
-from wavesim.guard.appending import append, locked, open_appending
-from wavesim.guard.escaping import one_line
+from wavesim.safe_io.appending import append, locked, open_appending
+from wavesim.safe_io.escaping import one_line
 
 MAX_BYTES = 50_000_000  # half a million results
 LONGEST_LINE = 100_000

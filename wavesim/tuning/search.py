@@ -13,16 +13,16 @@ from contextlib import closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-from wavesim.check.deadlock import safety_of
-from wavesim.check.verdict import BASES, Basis
 from wavesim.costs.cost_model import CostModel
-from wavesim.guard.arguments import path_of, require_types, tuple_of
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import RowMajor
 from wavesim.plan.plan import Plan, StreamSync
 from wavesim.predict.forecast import HELPS_POINTS, Forecast
 from wavesim.predict.known_costs import KnownCosts
+from wavesim.safe_io.arguments import path_of, require_types, tuple_of
+from wavesim.safety.deadlock import safety_of
+from wavesim.safety.verdict import BASES, Basis
 from wavesim.tuning.candidates import (
     Candidate,
     Fingerprints,

@@ -5,8 +5,8 @@ Example: the finding in 20 pixel letters, below it in grey what it was found on,
 
 from typing import Any, NamedTuple
 
-from wavesim.guard.bounds import real
-from wavesim.guard.escaping import Markup, element
+from wavesim.safe_io.bounds import real
+from wavesim.safe_io.escaping import Markup, element
 from wavesim.view.theme import FONT, Theme
 from wavesim.view.wording import wrapped
 

@@ -6,7 +6,7 @@ measured time and gain; `pandas.DataFrame(comparison.records)` has the same numb
 
 from typing import Any
 
-from wavesim.guard.escaping import Markup, element
+from wavesim.safe_io.escaping import Markup, element
 
 TITLES = (
     "plan",

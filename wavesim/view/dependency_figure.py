@@ -11,9 +11,9 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from wavesim.guard.escaping import BREAK, Markup, element
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan, SemaphoreSync
+from wavesim.safe_io.escaping import BREAK, Markup, element
 from wavesim.trace.trace import IntArray
 from wavesim.view.canvas import Heading, Props, base_layout, heading, note
 from wavesim.view.dependency_data import DependencyParts, Tile, TileGrid, dependency_parts

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wavesim.analysis.difference import Difference
-from wavesim.guard.escaping import BREAK, Markup
+from wavesim.safe_io.escaping import BREAK, Markup
 from wavesim.trace.trace import IntArray, Trace
 from wavesim.view.canvas import Props
 from wavesim.view.theme import Theme

@@ -5,8 +5,8 @@ the first that it reads stand out, and a table says how many waves each kernel t
 No script and no plotly: HTML, SVG and style only.
 """
 
-from wavesim.guard.escaping import Markup, element
 from wavesim.model.pipeline import Pipeline
+from wavesim.safe_io.escaping import Markup, element
 from wavesim.trace.trace import Trace
 from wavesim.view.comparison_table import comparison_html
 from wavesim.view.pipeline_picture import dependency_list, pipeline_svg, wave_table

@@ -17,8 +17,8 @@ from plotly.io import to_html
 from plotly.offline import get_plotlyjs
 
 from wavesim.errors import DescriptionError, DeviceError
-from wavesim.guard.escaping import Markup, element
-from wavesim.guard.writing import write_bytes, write_text
+from wavesim.safe_io.escaping import Markup, element
+from wavesim.safe_io.writing import write_bytes, write_text
 from wavesim.view.raster import dark_rasters
 from wavesim.view.theme import find_theme
 

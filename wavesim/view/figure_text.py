@@ -9,7 +9,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from wavesim.guard.escaping import markup
+from wavesim.safe_io.escaping import markup
 from wavesim.view.plotly_version_check import spare_nbformat
 
 # Properties in which plotly looks for tags or fields; "x" and "y" name categories where they are texts.

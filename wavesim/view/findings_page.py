@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from wavesim.guard.escaping import Markup, element, one_line
-from wavesim.guard.writing import write_text
 from wavesim.lint.finding import Finding, Verdict
 from wavesim.lint.instruction import Instruction
 from wavesim.lint.kernel_code import KernelCode, Listing
 from wavesim.lint.report import WORST_FIRST, KernelReport, LintReport, counts_text, source_text
 from wavesim.lint.rules import RULES
+from wavesim.safe_io.escaping import Markup, element, one_line
+from wavesim.safe_io.writing import write_text
 from wavesim.view.page_shell import own_text, paragraphs, whole_page
 
 CONTEXT = 3  # lines shown before and after one that a finding names

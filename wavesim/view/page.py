@@ -14,8 +14,8 @@ import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.escaping import Markup, element
-from wavesim.guard.writing import write_text
+from wavesim.safe_io.escaping import Markup, element
+from wavesim.safe_io.writing import write_text
 from wavesim.view.page_shell import paragraphs, whole_page
 from wavesim.view.raster import dark_rasters
 from wavesim.view.theme import DARK, LIGHT, counterparts

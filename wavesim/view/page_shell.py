@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import wavesim
-from wavesim.guard.escaping import Markup, element, script_json
+from wavesim.safe_io.escaping import Markup, element, script_json
 
 HERE = Path(__file__).parent
 NO_FIGURES: Mapping[str, Any] = {"colours": {}, "figures": []}

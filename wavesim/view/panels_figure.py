@@ -11,7 +11,7 @@ from math import ceil
 import plotly.graph_objects as go
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.escaping import BREAK, Markup, element
+from wavesim.safe_io.escaping import BREAK, Markup, element
 from wavesim.view.canvas import Props, axis, axis_name, base_layout, heading, note
 from wavesim.view.figure_text import figure_of
 from wavesim.view.panels_data import Panel, Scale, Series

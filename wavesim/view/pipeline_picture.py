@@ -7,12 +7,12 @@ whole row of the first that it reads are solid, all others pale.
 from dataclasses import dataclass
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.escaping import Markup, element
 from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
+from wavesim.safe_io.escaping import Markup, element
 from wavesim.view.theme import LIGHT
 from wavesim.view.wording import text_width
 

@@ -7,12 +7,12 @@ and a block of gemm1 outside that fits into none of them.
 from dataclasses import dataclass
 from math import ceil, sqrt
 
-from wavesim.check.deadlock import safety_of
-from wavesim.check.verdict import SafetyVerdict, WorstCase
 from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
+from wavesim.safety.deadlock import safety_of
+from wavesim.safety.verdict import SafetyVerdict, WorstCase
 
 MOST_IN_A_ROW = 12
 WAIT_KERNEL = "wait-kernel of "

@@ -9,10 +9,10 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from wavesim.guard.escaping import BREAK, Markup, element
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
+from wavesim.safe_io.escaping import BREAK, Markup, element
 from wavesim.view.canvas import Heading, Props, base_layout, heading, note
 from wavesim.view.figure_text import figure_of
 from wavesim.view.safety_data import WAIT_KERNEL, Cell, SafetyParts, safety_parts

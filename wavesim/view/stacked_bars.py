@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import plotly.graph_objects as go
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.escaping import Markup
+from wavesim.safe_io.escaping import Markup
 from wavesim.view.canvas import Props, axis, base_layout, heading
 from wavesim.view.figure_text import figure_of
 from wavesim.view.theme import Theme, find_theme

@@ -6,7 +6,7 @@ where a plan's blocks wait, a dotted line above it: resident, but not busy.
 
 import numpy as np
 
-from wavesim.guard.escaping import BREAK, Markup, element
+from wavesim.safe_io.escaping import BREAK, Markup, element
 from wavesim.view.canvas import Props, axis_name
 from wavesim.view.theme import Theme
 from wavesim.view.timeline_data import TimelineParts

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wavesim.guard.escaping import BREAK, Markup
+from wavesim.safe_io.escaping import BREAK, Markup
 from wavesim.trace.trace import Trace
 from wavesim.view.canvas import Props
 from wavesim.view.sm_rows import Segments

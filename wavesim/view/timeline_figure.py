@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import plotly.graph_objects as go
 
-from wavesim.guard.escaping import Markup
+from wavesim.safe_io.escaping import Markup
 from wavesim.trace.trace import Trace
 from wavesim.view.canvas import Props, axis_name
 from wavesim.view.figure_text import escaped, figure_of

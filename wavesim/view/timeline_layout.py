@@ -4,7 +4,7 @@ Example: bold plan label and muted facts over each panel, dashed kernel boundari
 "done t = 3, −25 %" beside it, and one time axis under everything.
 """
 
-from wavesim.guard.escaping import BREAK, Markup, element
+from wavesim.safe_io.escaping import BREAK, Markup, element
 from wavesim.view.canvas import Props, axis, axis_name, base_layout, note, section
 from wavesim.view.frame import LEFT, RIGHT
 from wavesim.view.step_series import curve_key

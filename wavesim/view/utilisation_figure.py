@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from wavesim.analysis.metrics import metrics_of
-from wavesim.guard.escaping import Markup
+from wavesim.safe_io.escaping import Markup
 from wavesim.trace.trace import Trace
 from wavesim.view.canvas import Heading, Props, axis, axis_name, base_layout, heading, section
 from wavesim.view.figure_text import figure_of

@@ -9,17 +9,17 @@ from collections.abc import Callable
 
 import ipywidgets
 
-from wavesim.advise.advice import Advice, Pair
-from wavesim.advise.advice_text import findings, interval_text, milliseconds, pair_label, share_text
-from wavesim.advise.pair_file import pair_description
 from wavesim.costs.calibration_text import assumed_text, kernel_times_defaults
 from wavesim.errors import WavesimError
-from wavesim.guard.annotated import typed
-from wavesim.guard.escaping import Markup, element, markup
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import TileSync
 from wavesim.predict.kernel_times import costs_from_kernel_times
 from wavesim.predict.known_costs import KnownCosts
+from wavesim.profile.advice import Advice, Pair
+from wavesim.profile.advice_text import findings, interval_text, milliseconds, pair_label, share_text
+from wavesim.profile.pair_file import pair_description
+from wavesim.safe_io.annotated import typed
+from wavesim.safe_io.escaping import Markup, element, markup
 from wavesim.sim.simulation import simulate
 from wavesim.view.timeline_data import timeline_parts
 from wavesim.widgets.page_watch import PageWatch

@@ -8,8 +8,8 @@ from typing import Any
 
 import ipywidgets
 
-from wavesim.guard.annotated import typed
-from wavesim.guard.escaping import Markup
+from wavesim.safe_io.annotated import typed
+from wavesim.safe_io.escaping import Markup
 from wavesim.view.bank_scene import PATTERNS, STRIDE, ShownAccess, scene_of_access
 from wavesim.view.export import save_html
 from wavesim.widgets.drawn import DrawnWidget, script

@@ -11,10 +11,10 @@ import ipywidgets
 import plotly.graph_objects as go
 
 from wavesim.errors import DescriptionError, WavesimError
-from wavesim.guard.annotated import typed
-from wavesim.guard.escaping import Markup
 from wavesim.model.device import default_device
 from wavesim.recordings.shipped import RecordedCase, cases
+from wavesim.safe_io.annotated import typed
+from wavesim.safe_io.escaping import Markup
 from wavesim.trace.trace import Trace
 from wavesim.view.comparison import Compared, comparison_update
 from wavesim.view.export import figure_html, save_figure

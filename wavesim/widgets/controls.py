@@ -9,8 +9,8 @@ from typing import Any
 
 import ipywidgets
 
-from wavesim.guard.bounds import MOST_BLOCKS, whole
 from wavesim.model import device as devices
+from wavesim.safe_io.bounds import MOST_BLOCKS, whole
 from wavesim.widgets.menus import LABEL, menu, require_start_values
 from wavesim.widgets.scenario import ORDERS, Scenario
 from wavesim.workloads.catalogue import DEFAULTS, IMAGE_UNIT, WORKLOADS, Defaults

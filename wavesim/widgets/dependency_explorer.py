@@ -7,9 +7,9 @@ full blue with a green line around them, as they post one semaphore, and arrows 
 import traitlets
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.annotated import typed
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan, SemaphoreSync
+from wavesim.safe_io.annotated import typed
 from wavesim.view.dependency_scene import scene_of_dependencies
 from wavesim.widgets.drawn import DrawnWidget, script
 

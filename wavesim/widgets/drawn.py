@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import anywidget
 import traitlets
 
-from wavesim.guard.escaping import Markup, element, script_json
+from wavesim.safe_io.escaping import Markup, element, script_json
 from wavesim.view.theme import FONT, THEMES
 
 HERE = Path(__file__).parent

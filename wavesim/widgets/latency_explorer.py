@@ -9,8 +9,8 @@ from typing import Any
 
 import ipywidgets
 
-from wavesim.guard.annotated import typed
-from wavesim.guard.escaping import Markup
+from wavesim.safe_io.annotated import typed
+from wavesim.safe_io.escaping import Markup
 from wavesim.sm.loads import LANE_BYTES, LoadLoop
 from wavesim.sm.machine import SmMachine
 from wavesim.sm.measured_loads import MeasuredLoads

@@ -11,9 +11,9 @@ from typing import Any
 import ipywidgets
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.annotated import typed
-from wavesim.guard.bounds import shown, whole
-from wavesim.guard.escaping import Markup
+from wavesim.safe_io.annotated import typed
+from wavesim.safe_io.bounds import shown, whole
+from wavesim.safe_io.escaping import Markup
 from wavesim.streams.device_launch_engine import simulate_launches
 from wavesim.streams.device_launches import DeviceGrid, LaunchMachine, LaunchTimeline, load_launch_machine
 from wavesim.streams.uneven_work import LAUNCHERS, Launcher, UnevenWork, nested

@@ -12,7 +12,7 @@ from wavesim.codegen.edge_policies import edges_by_name, notable_policies, with_
 from wavesim.model import device as devices
 from wavesim.model.device import Device, default_device
 from wavesim.model.pipeline import Pipeline
-from wavesim.passes.model_pass import layer_costs
+from wavesim.model_time.model_pass import layer_costs
 from wavesim.plan.order import Order, Reversed, RowMajor
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan, StreamSync

@@ -13,8 +13,8 @@ import ipywidgets
 
 from wavesim.codegen.edge_policies import NO_OVERLAP, chosen_edges, edges_text
 from wavesim.errors import WavesimError
-from wavesim.guard.escaping import Markup, element
 from wavesim.predict.prediction import improvement_points
+from wavesim.safe_io.escaping import Markup, element
 from wavesim.view.export import save_html
 from wavesim.view.timeline_data import timeline_parts
 from wavesim.widgets.drawn import style

@@ -16,7 +16,7 @@ import plotly.graph_objects as go
 import traitlets
 from plotly.serializers import custom_serializers
 
-from wavesim.guard.escaping import BREAK, element
+from wavesim.safe_io.escaping import BREAK, element
 from wavesim.view.plotly_version_check import spare_nbformat
 from wavesim.view.timeline_figure import FigureUpdate
 

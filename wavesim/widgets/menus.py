@@ -12,8 +12,8 @@ from typing import Any, get_type_hints
 import ipywidgets
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.annotated import require_type
-from wavesim.guard.bounds import shown
+from wavesim.safe_io.annotated import require_type
+from wavesim.safe_io.bounds import shown
 
 LABEL = {"description_width": "112px"}
 

@@ -10,11 +10,11 @@ from typing import Any
 import ipywidgets
 
 from wavesim.errors import WavesimError
-from wavesim.guard.annotated import typed
-from wavesim.guard.bounds import MOST_BLOCKS, whole
-from wavesim.guard.escaping import BREAK, Markup, element
 from wavesim.model import device as devices
 from wavesim.model.kernel import Block
+from wavesim.safe_io.annotated import typed
+from wavesim.safe_io.bounds import MOST_BLOCKS, whole
+from wavesim.safe_io.escaping import BREAK, Markup, element
 from wavesim.view.export import save_html
 from wavesim.view.occupancy_scene import KIB, ShownKernel, scene_of_launch
 from wavesim.widgets.drawn import DrawnWidget, script

@@ -12,9 +12,6 @@ import ipywidgets
 
 from wavesim.costs.waiting_places import places_on
 from wavesim.errors import DescriptionError
-from wavesim.guard.annotated import typed
-from wavesim.guard.bounds import shown, whole
-from wavesim.guard.escaping import Markup
 from wavesim.model import device as devices
 from wavesim.predict.cluster_semaphores import (
     SemaphorePlaces,
@@ -23,6 +20,9 @@ from wavesim.predict.cluster_semaphores import (
     semaphore_places,
 )
 from wavesim.recordings.shipped import RecordedCase, cases
+from wavesim.safe_io.annotated import typed
+from wavesim.safe_io.bounds import shown, whole
+from wavesim.safe_io.escaping import Markup
 from wavesim.view.export import save_html
 from wavesim.view.places_scene import ShownPlaces, scene_of_places
 from wavesim.widgets.drawn import DrawnWidget, script

@@ -8,8 +8,6 @@ statement of where the costs come from. Nothing here knows of widgets.
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
-from wavesim.check.deadlock import safety_of
-from wavesim.check.verdict import SafetyVerdict
 from wavesim.model import device as devices
 from wavesim.model.device import Device, default_device
 from wavesim.model.pipeline import Pipeline
@@ -18,6 +16,8 @@ from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import parse_policy
 from wavesim.predict.defaults import find_costs
 from wavesim.predict.known_costs import KnownCosts
+from wavesim.safety.deadlock import safety_of
+from wavesim.safety.verdict import SafetyVerdict
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
 from wavesim.workloads.catalogue import DEFAULTS, IMAGE_UNIT, parse_tile, workload

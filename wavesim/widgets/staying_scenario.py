@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 
 from wavesim.costs.persistent_costs import BYTES, Dtype, StepCosts, estimated_costs
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import whole
 from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.plan.order import Order, RowMajor
 from wavesim.predict.wavernn import rotated, trace_of
+from wavesim.safe_io.bounds import whole
 from wavesim.trace.trace import Trace
 from wavesim.workloads.wavernn import (
     BATCH,

@@ -11,8 +11,8 @@ from typing import Any
 import ipywidgets
 
 from wavesim.errors import WavesimError
-from wavesim.guard.escaping import Markup, element
 from wavesim.model.device import default_device
+from wavesim.safe_io.escaping import Markup, element
 from wavesim.view.export import save_html
 from wavesim.view.timeline_data import TimelineParts, timeline_parts
 from wavesim.widgets.drawn import style

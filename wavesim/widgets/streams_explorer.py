@@ -11,8 +11,8 @@ from typing import Any
 import ipywidgets
 
 from wavesim.errors import WavesimError
-from wavesim.guard.annotated import typed
-from wavesim.guard.escaping import BREAK, Markup, element
+from wavesim.safe_io.annotated import typed
+from wavesim.safe_io.escaping import BREAK, Markup, element
 from wavesim.streams.engine import simulate_streams
 from wavesim.streams.examples import EXAMPLES, ISSUES, SmallKernels, VectorAdd, example
 from wavesim.streams.machine import QUEUES, TEXTBOOK, StreamMachine, load_machine, machine_names

@@ -12,9 +12,9 @@ import traitlets
 
 from wavesim.costs.cost_model import CostModel
 from wavesim.errors import DescriptionError, WavesimError
-from wavesim.guard.annotated import typed
-from wavesim.guard.escaping import Markup
 from wavesim.model.device import Device
+from wavesim.safe_io.annotated import typed
+from wavesim.safe_io.escaping import Markup
 from wavesim.tuning.ranking import Tuning
 from wavesim.view.canvas import Props
 from wavesim.view.export import save_html

@@ -8,7 +8,7 @@ as a picture.
 from collections.abc import Mapping
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.annotated import typed
+from wavesim.safe_io.annotated import typed
 from wavesim.trace.trace import Trace
 from wavesim.view.timeline_data import timeline_parts
 from wavesim.view.timeline_scene import scene_of_timeline

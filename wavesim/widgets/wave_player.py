@@ -8,12 +8,12 @@ import traitlets
 
 from wavesim.costs.cost_model import CostModel
 from wavesim.errors import DescriptionError
-from wavesim.guard.annotated import typed
-from wavesim.guard.bounds import whole
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
 from wavesim.predict.defaults import default_costs
+from wavesim.safe_io.annotated import typed
+from wavesim.safe_io.bounds import whole
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
 from wavesim.view.timeline_data import timeline_parts

@@ -8,7 +8,7 @@ from dataclasses import fields
 from urllib.parse import urlencode
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import shown
+from wavesim.safe_io.bounds import shown
 from wavesim.widgets.controls import start_scenario
 from wavesim.widgets.scenario import Scenario
 

@@ -8,7 +8,7 @@ from typing import Any
 import ipywidgets
 import traitlets
 
-from wavesim.guard.escaping import Markup, element, markup
+from wavesim.safe_io.escaping import Markup, element, markup
 from wavesim.widgets.dark_pages import dark_figures
 from wavesim.widgets.drawn import style
 

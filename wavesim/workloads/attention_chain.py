@@ -17,7 +17,6 @@ of one "head" as wide as all heads together, no softmax, and V read where K lies
 from typing import Literal
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import shown
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.head_product import HeadProduct
 from wavesim.model.index import Index
@@ -26,6 +25,7 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.regions import View
 from wavesim.model.rows import DropoutPlace, Softmax
 from wavesim.model.stage import Stage
+from wavesim.safe_io.bounds import shown
 from wavesim.workloads.gpt3 import gemm_block
 from wavesim.workloads.tile_rows import Span, TileRows, columns_between, quotient, rows_between
 

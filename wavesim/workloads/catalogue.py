@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import plain_int, shown
 from wavesim.model.pipeline import Pipeline
+from wavesim.safe_io.bounds import plain_int, shown
 from wavesim.workloads.attention import gpt3_attention
 from wavesim.workloads.attention_chain import paper_attention
 from wavesim.workloads.conv_networks import NETWORKS, network_part

@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from wavesim.guard.documents import read_toml
 from wavesim.model.pipeline import Pipeline
+from wavesim.safe_io.documents import read_toml
 
 FILE = Path(__file__).with_suffix(".toml")
 

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import whole
 from wavesim.model.attention import Attention, AttentionDecode
 from wavesim.model.decode_splits import best_splits
 from wavesim.model.device import Device
@@ -18,6 +17,7 @@ from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.regions import View
 from wavesim.model.stage import Stage
+from wavesim.safe_io.bounds import whole
 from wavesim.workloads.layers import usual_splits
 
 ROW_UNIT = 64  # the Hopper kernels store so many rows at once, which must be of one sequence

@@ -20,8 +20,6 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.annotated import typed
-from wavesim.guard.bounds import shown, whole
 from wavesim.model.attention import Attention, AttentionDecode
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import GATED, Gemm
@@ -29,6 +27,8 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.regions import View
 from wavesim.model.rows import Norm
 from wavesim.model.stage import Stage, TileSet
+from wavesim.safe_io.annotated import typed
+from wavesim.safe_io.bounds import shown, whole
 from wavesim.workloads.hopper import TILE_K, block_of
 from wavesim.workloads.models import Model, TransformerShape, layered_models, model_named
 from wavesim.workloads.tile_rows import TileRows, columns_between, rows_between, rows_so_far

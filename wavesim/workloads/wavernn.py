@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import whole
-from wavesim.guard.documents import read_toml
 from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
+from wavesim.safe_io.bounds import whole
+from wavesim.safe_io.documents import read_toml
 
 FILE = Path(__file__).with_suffix(".toml")
 Way = Literal["library", "batch", "persistent", "pipeline", "both"]

@@ -10,7 +10,7 @@ import numpy as np
 
 from wavesim_gpu.characterise.bench import MicroBench
 from wavesim_gpu.characterise.readings import MeasuredConstant
-from wavesim_gpu.runtime.clocks import Sampler
+from wavesim_gpu.driver.clocks import Sampler
 
 FILE, THREADS, SHARED_BYTES = "load.cu", 256, 48 * 1024
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the SMs; the first is one SM

@@ -17,16 +17,16 @@ from types import ModuleType
 from typing import Any
 
 from wavesim.errors import DescriptionError, DeviceError
-from wavesim.guard.bounds import shown
-from wavesim.guard.options import integer, number
-from wavesim.guard.writing import write_text
 from wavesim.model.device import Device
+from wavesim.safe_io.bounds import shown
+from wavesim.safe_io.options import integer, number
+from wavesim.safe_io.writing import write_text
 from wavesim_gpu.characterise import backends, clock, dispatch, launches, memory, semaphores, sharing
 from wavesim_gpu.characterise.bench import MicroBench
 from wavesim_gpu.characterise.device_file import capped_clock, conditions_of, text_of
 from wavesim_gpu.characterise.readings import MeasuredConstant, difference, is_steady, together
-from wavesim_gpu.runtime.device import versions
-from wavesim_gpu.runtime.gpu_at_hand import GpuState, require_gpu
+from wavesim_gpu.driver.device import versions
+from wavesim_gpu.driver.gpu_at_hand import GpuState, require_gpu
 
 HELP = "measure launches, semaphores, memory, clock and sharing of this GPU; writes its device file"
 SECONDS = 110.0

@@ -43,8 +43,8 @@ from wavesim_gpu.cusync.layout import (
 )
 from wavesim_gpu.cusync.retiring import retiring_stages
 from wavesim_gpu.cusync.waits import WaitSchedule, wait_schedule
+from wavesim_gpu.driver.device import require_cupy
 from wavesim_gpu.record.layout import RECORD
-from wavesim_gpu.runtime.device import require_cupy
 
 WORD = 4
 LIMIT_S = 30.0  # other programs may hold the GPU for seconds, which is no error

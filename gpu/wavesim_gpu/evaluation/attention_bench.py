@@ -16,21 +16,21 @@ from statistics import median
 from typing import Any
 
 from wavesim.errors import WavesimError
-from wavesim.guard.program import run_program
-from wavesim.guard.writing import write_text
 from wavesim.model.attention import Attention
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.writing import write_text
+from wavesim_gpu.driver.device import query, require_cupy, versions
+from wavesim_gpu.driver.element_types import TOLERANCE, to_float32
+from wavesim_gpu.driver.kernel_sources import source_hash
+from wavesim_gpu.driver.operands import Operands
+from wavesim_gpu.driver.references import reference
+from wavesim_gpu.driver.timing import Contender, interleaved_ns
 from wavesim_gpu.evaluation.baselines.torch_chain import require_torch
 from wavesim_gpu.kernels.backends import backend_of
 from wavesim_gpu.runner import CupyRunner, current_commit
-from wavesim_gpu.runtime.device import query, require_cupy, versions
-from wavesim_gpu.runtime.element_types import TOLERANCE, to_float32
-from wavesim_gpu.runtime.kernel_sources import source_hash
-from wavesim_gpu.runtime.operands import Operands
-from wavesim_gpu.runtime.references import reference
-from wavesim_gpu.runtime.timing import Contender, interleaved_ns
 
 BACKEND, STAGE = "hopper", "attention"
 PLANS = {

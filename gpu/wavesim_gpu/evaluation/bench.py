@@ -14,8 +14,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from wavesim.guard.writing import write_text
 from wavesim.plan.order import Order, parse_order
+from wavesim.safe_io.writing import write_text
+from wavesim_gpu.driver.device import query, versions
+from wavesim_gpu.driver.operands import random_operands
+from wavesim_gpu.driver.references import reference
+from wavesim_gpu.driver.timing import Contender
 from wavesim_gpu.evaluation.baselines.ceiling import CUBE, CopyPass, cube_pipeline, matmul_flops
 from wavesim_gpu.evaluation.baselines.cublaslt import LtChain
 from wavesim_gpu.evaluation.studies.candidate_kernels import CandidateKernels, entrant_for
@@ -36,10 +40,6 @@ from wavesim_gpu.evaluation.studies.result_rows import RESULTS, describe_case
 from wavesim_gpu.evaluation.studies.tile_configs import TileConfig, Workload, products_of
 from wavesim_gpu.evaluation.timed_sources import timed_hash
 from wavesim_gpu.runner import CupyRunner, OutputCheck
-from wavesim_gpu.runtime.device import query, versions
-from wavesim_gpu.runtime.operands import random_operands
-from wavesim_gpu.runtime.references import reference
-from wavesim_gpu.runtime.timing import Contender
 
 SMALL = (1, 16, 64, 128)  # token generation: the time of reading the weights
 PROMPT = tuple(range(256, 4097, 256))

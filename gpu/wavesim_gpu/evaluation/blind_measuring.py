@@ -17,19 +17,19 @@ from wavesim.errors import WavesimError
 from wavesim.evaluation.blind_runs import MeasuredComparison, PlanRounds, stamped
 from wavesim.evaluation.blind_sizes import BASELINE, BlindSize
 from wavesim.trace.trace import Trace
+from wavesim_gpu.driver.clocks import Reading, Sampler
+from wavesim_gpu.driver.compiler import Build
+from wavesim_gpu.driver.device import query, versions
+from wavesim_gpu.driver.functions import Wanted, compile_all, wanted_kernels
+from wavesim_gpu.driver.kernel_sources import source_hash
+from wavesim_gpu.driver.operands import Operands
+from wavesim_gpu.driver.references import reference
+from wavesim_gpu.driver.timing import Contender, Rounds, interleaved, run_in_turn
 from wavesim_gpu.kernels.backends import BACKENDS
 from wavesim_gpu.program import Program
 from wavesim_gpu.record.measured_trace import build_trace
 from wavesim_gpu.record.stamps import device_fields
 from wavesim_gpu.runner import CupyRunner, WrongResultError
-from wavesim_gpu.runtime.clocks import Reading, Sampler
-from wavesim_gpu.runtime.compiler import Build
-from wavesim_gpu.runtime.device import query, versions
-from wavesim_gpu.runtime.functions import Wanted, compile_all, wanted_kernels
-from wavesim_gpu.runtime.kernel_sources import source_hash
-from wavesim_gpu.runtime.operands import Operands
-from wavesim_gpu.runtime.references import reference
-from wavesim_gpu.runtime.timing import Contender, Rounds, interleaved, run_in_turn
 
 ROUNDS = 20
 WARM_UP_S = 0.1

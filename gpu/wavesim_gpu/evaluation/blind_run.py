@@ -31,13 +31,13 @@ from wavesim.evaluation.blind_runs import (
     write_predictions,
 )
 from wavesim.evaluation.blind_sizes import BASELINE, SEMAPHORES, BlindSize, shard_of, shuffled
-from wavesim.guard.workers import worker_pool
+from wavesim.safe_io.workers import worker_pool
 from wavesim.trace.trace import Trace
 from wavesim.trace.trace_archive import pack_traces
+from wavesim_gpu.driver.gpu_at_hand import require_gpu
 from wavesim_gpu.evaluation.blind_measuring import ComparedSize
 from wavesim_gpu.evaluation.blind_worker import Worker
 from wavesim_gpu.evaluation.measuring_process import WorkerError
-from wavesim_gpu.runtime.gpu_at_hand import require_gpu
 
 REPEATS = 2
 MOST_BREAKDOWNS = 2  # of one family of kernels, one after the other; the rest of the family is left out

@@ -9,7 +9,7 @@ after `--seconds` no case is begun.
 
 import sys
 
-from wavesim.guard.program import run_program
+from wavesim.safe_io.program import run_program
 from wavesim_gpu.evaluation.conv_cases import cases_named
 from wavesim_gpu.evaluation.layer_graphs import graphs_command
 

@@ -11,13 +11,14 @@ from itertools import chain, pairwise
 from typing import Any, Literal
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import shown
 from wavesim.model.convolution import Conv2D
 from wavesim.model.convolution_reads import conv_rows
 from wavesim.model.device import Device
 from wavesim.model.kernel import Block
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
+from wavesim.safe_io.bounds import shown
+from wavesim_gpu.driver.operands import Operands
 from wavesim_gpu.evaluation.baselines.torch_convolutions import convolutions_by_torch
 from wavesim_gpu.evaluation.layer_cases import CHAIN_PLANS, GraphCandidate, MeasuredCase, PlanClass
 from wavesim_gpu.evaluation.stem_cases import StemCase, stems
@@ -27,7 +28,6 @@ from wavesim_gpu.kernels.convolution.conv_sm90 import (
     HopperConvolution,
 )
 from wavesim_gpu.kernels.sm90.tile_config import TILE_K
-from wavesim_gpu.runtime.operands import Operands
 
 Kind = Literal["single", "pair", "chain"]
 Tile = tuple[int, int]

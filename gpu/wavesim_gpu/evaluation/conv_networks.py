@@ -20,17 +20,23 @@ from statistics import median, quantiles
 from typing import Any
 
 from wavesim.errors import DescriptionError, DeviceError, WavesimError
-from wavesim.guard.escaping import lines
-from wavesim.guard.options import OneLineParser, number
-from wavesim.guard.program import run_program
-from wavesim.guard.writing import write_text
 from wavesim.model.convolution_reads import conv_rows
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
 from wavesim.predict.convolution_tiles import best_convolution_tiles
+from wavesim.safe_io.escaping import lines
+from wavesim.safe_io.options import OneLineParser, number
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.writing import write_text
 from wavesim.workloads.conv_networks import PADDED_COLOURS, Convolution, conv_of, network_named
+from wavesim_gpu.driver.compiler import Build
+from wavesim_gpu.driver.device import query, require_cupy, versions
+from wavesim_gpu.driver.functions import compile_all, wanted_kernels
+from wavesim_gpu.driver.operands import Operands
+from wavesim_gpu.driver.references import reference
+from wavesim_gpu.driver.timing import Contender, interleaved
 from wavesim_gpu.evaluation.baselines.torch_chain import require_torch
 from wavesim_gpu.evaluation.baselines.torch_convolutions import LABEL, convolutions_by_torch
 from wavesim_gpu.evaluation.baselines.torch_layer import graph_of_layers
@@ -40,12 +46,6 @@ from wavesim_gpu.evaluation.stem_cases import COLOURS
 from wavesim_gpu.kernels.convolution.conv_sm90 import ChainedHopperConvolution
 from wavesim_gpu.kernels.convolution.pack_pixels import with_packed_images
 from wavesim_gpu.runner import CupyRunner, WrongResultError, require_safe
-from wavesim_gpu.runtime.compiler import Build
-from wavesim_gpu.runtime.device import query, require_cupy, versions
-from wavesim_gpu.runtime.functions import compile_all, wanted_kernels
-from wavesim_gpu.runtime.operands import Operands
-from wavesim_gpu.runtime.references import reference
-from wavesim_gpu.runtime.timing import Contender, interleaved
 
 NAMES, BATCHES = ("resnet-50", "vgg-19"), (1, 8, 32)
 # Of one stream: segments follow each other in it.

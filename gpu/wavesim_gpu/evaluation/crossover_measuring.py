@@ -9,19 +9,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from wavesim.crossover.family import KernelFamily
-from wavesim.crossover.models import mlp_of
-from wavesim.crossover.ways import ComparedPlan
 from wavesim.errors import WavesimError
 from wavesim.model.pipeline import Pipeline
+from wavesim.tuning.crossover.family import KernelFamily
+from wavesim.tuning.crossover.models import mlp_of
+from wavesim.tuning.crossover.ways import ComparedPlan
 from wavesim.workloads.catalogue import parse_tile
+from wavesim_gpu.driver.compiler import Build
+from wavesim_gpu.driver.device import query, require_cupy, versions
+from wavesim_gpu.driver.functions import Wanted, compile_all, wanted_kernels
+from wavesim_gpu.driver.operands import Operands, bind
+from wavesim_gpu.driver.references import reference
 from wavesim_gpu.evaluation.studies.checked_candidates import CheckedCandidate, program_entry, time_and_judge
 from wavesim_gpu.runner import CupyRunner
-from wavesim_gpu.runtime.compiler import Build
-from wavesim_gpu.runtime.device import query, require_cupy, versions
-from wavesim_gpu.runtime.functions import Wanted, compile_all, wanted_kernels
-from wavesim_gpu.runtime.operands import Operands, bind
-from wavesim_gpu.runtime.references import reference
 
 WAIT_LIMIT_S = 5.0
 SHORT_NS, REPEATS = 100_000, 4  # runs that are shorter are repeated in one graph: events take microseconds

@@ -16,13 +16,13 @@ from typing import Any
 
 from wavesim.errors import DescriptionError
 from wavesim.evaluation.crossover_runs import MAX_BYTES, read_registered, register, score_run
-from wavesim.guard.documents import read_json, read_toml
-from wavesim.guard.program import run_program
-from wavesim.guard.workers import worker_pool
-from wavesim.guard.writing import write_text
 from wavesim.model import device as devices
+from wavesim.safe_io.documents import read_json, read_toml
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.workers import worker_pool
+from wavesim.safe_io.writing import write_text
+from wavesim_gpu.driver.kernel_sources import source_hash
 from wavesim_gpu.kernels.backends import backend_named
-from wavesim_gpu.runtime.kernel_sources import source_hash
 
 FILE = Path(__file__).with_name("crossover_families.toml")
 BACKEND = "hopper"

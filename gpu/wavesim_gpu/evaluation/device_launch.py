@@ -21,15 +21,15 @@ from typing import Any
 import numpy as np
 
 from wavesim.errors import WavesimError
-from wavesim.guard.program import run_program
-from wavesim.guard.writing import require_writable, write_text
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.writing import require_writable, write_text
 from wavesim.streams.uneven_work import THREADS, items_of
+from wavesim_gpu.driver.device import architecture, query, require_cupy, versions
+from wavesim_gpu.driver.device_linking import linked_cubin
+from wavesim_gpu.driver.kernel_sources import source_hash
+from wavesim_gpu.driver.timing import Contender, interleaved
 from wavesim_gpu.evaluation.measuring_process import MeasuringProcess, WorkerError
 from wavesim_gpu.runner import current_commit
-from wavesim_gpu.runtime.device import architecture, query, require_cupy, versions
-from wavesim_gpu.runtime.device_linking import linked_cubin
-from wavesim_gpu.runtime.kernel_sources import source_hash
-from wavesim_gpu.runtime.timing import Contender, interleaved
 
 SOURCE = Path(__file__).with_suffix(".cu")
 STREAMS = ("block", "fire-and-forget", "tail")  # by the number that the kernels know them by

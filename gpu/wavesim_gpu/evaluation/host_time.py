@@ -14,14 +14,14 @@ from functools import partial
 from typing import Any
 
 from wavesim.errors import WavesimError
-from wavesim.guard.bounds import whole
-from wavesim.guard.program import run_program
+from wavesim.safe_io.bounds import whole
+from wavesim.safe_io.program import run_program
+from wavesim_gpu.driver.device import require_cupy
 from wavesim_gpu.layers.candidates import MlpCandidate
 from wavesim_gpu.layers.description import MlpCall, MlpShape, Way
 from wavesim_gpu.layers.library import LibraryMlp
 from wavesim_gpu.layers.mlp import mlp
 from wavesim_gpu.layers.planned import PlannedMlp
-from wavesim_gpu.runtime.device import require_cupy
 
 SHAPE = MlpShape(16, 256, 256, 256, "fp16", "gelu")  # the GPU is done before the next call comes
 BURST = 50  # calls, fewer than a stream's queue holds, between two waits for the GPU

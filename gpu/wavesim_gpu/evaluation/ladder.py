@@ -17,17 +17,17 @@ from typing import Any
 import numpy as np
 
 from wavesim.errors import WavesimError
-from wavesim.guard.program import run_program
-from wavesim.guard.writing import require_writable, write_text
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.writing import require_writable, write_text
 from wavesim.sm.measured_ladder import read_ladder
+from wavesim_gpu.driver.compiler import Build
+from wavesim_gpu.driver.device import query, require_cupy, versions
+from wavesim_gpu.driver.functions import load_function
+from wavesim_gpu.driver.kernel_sources import source_hash
+from wavesim_gpu.driver.timing import Contender, interleaved_ns
 from wavesim_gpu.evaluation.studies.decode_rates import COPIED_BYTES, copying
 from wavesim_gpu.kernels.ladder.steps import CONVOLUTION, MATMUL, REDUCTION, TAPS, LadderStep
 from wavesim_gpu.runner import current_commit
-from wavesim_gpu.runtime.compiler import Build
-from wavesim_gpu.runtime.device import query, require_cupy, versions
-from wavesim_gpu.runtime.functions import load_function
-from wavesim_gpu.runtime.kernel_sources import source_hash
-from wavesim_gpu.runtime.timing import Contender, interleaved_ns
 
 ROUNDS = 21
 ELEMENTS, PIXELS, ROWS = 1 << 28, 1 << 27, 4096  # of the sum, the convolution, the product

@@ -18,17 +18,17 @@ from typing import Any
 import numpy as np
 
 from wavesim.costs.constants import MEASURED, read_device_file
-from wavesim.guard.program import run_program
-from wavesim.guard.writing import require_writable, write_text
 from wavesim.model.device import Device, catalogue_name
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.writing import require_writable, write_text
 from wavesim.sm.loads import LoadLoop
 from wavesim.sm.measured_loads import read_loads
 from wavesim_gpu.characterise.bench import MicroBench
+from wavesim_gpu.driver.device import versions
+from wavesim_gpu.driver.kernel_sources import source_hash
+from wavesim_gpu.driver.timing import interleaved_ns
 from wavesim_gpu.evaluation.studies.decode_rates import COPIED_BYTES, copying
 from wavesim_gpu.runner import current_commit
-from wavesim_gpu.runtime.device import versions
-from wavesim_gpu.runtime.kernel_sources import source_hash
-from wavesim_gpu.runtime.timing import interleaved_ns
 
 SOURCE = Path(__file__).with_suffix(".cu")
 THREADS, WARP_THREADS, WORD_BYTES = 128, 32, 16

@@ -21,9 +21,14 @@ from typing import Any
 
 from wavesim.errors import DescriptionError
 from wavesim.evaluation.layer_results import load_layers
-from wavesim.guard.bounds import shown
-from wavesim.guard.documents import read_json
-from wavesim.guard.writing import write_text
+from wavesim.safe_io.bounds import shown
+from wavesim.safe_io.documents import read_json
+from wavesim.safe_io.writing import write_text
+from wavesim_gpu.driver import cubin_cache
+from wavesim_gpu.driver.device import query, require_cupy, versions
+from wavesim_gpu.driver.gpu_at_hand import require_gpu
+from wavesim_gpu.driver.kernel_sources import ROOT, source_hash
+from wavesim_gpu.driver.timing import Contender, interleaved
 from wavesim_gpu.evaluation.baselines.torch_chain import require_torch
 from wavesim_gpu.evaluation.baselines.torch_forms import torch_form
 from wavesim_gpu.evaluation.layer_contenders import (
@@ -43,11 +48,6 @@ from wavesim_gpu.evaluation.layer_first_calls import first_call, in_second_proce
 from wavesim_gpu.evaluation.layer_operands import LayerOperands, random_layer, reference, set_count
 from wavesim_gpu.evaluation.layer_shapes import LayerShape, all_shapes, shapes_hash
 from wavesim_gpu.runner import current_commit
-from wavesim_gpu.runtime import cubin_cache
-from wavesim_gpu.runtime.device import query, require_cupy, versions
-from wavesim_gpu.runtime.gpu_at_hand import require_gpu
-from wavesim_gpu.runtime.kernel_sources import ROOT, source_hash
-from wavesim_gpu.runtime.timing import Contender, interleaved
 
 SECONDS, ROUNDS = 240.0, 20
 KERNELS = "hopper"

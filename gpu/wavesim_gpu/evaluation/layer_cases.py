@@ -11,21 +11,21 @@ from itertools import chain
 from typing import Any, ClassVar, Literal, Protocol
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import shown
 from wavesim.model.attention import AttentionDecode
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
-from wavesim.passes.model_pass import CHAINED
+from wavesim.model_time.model_pass import CHAINED
 from wavesim.plan.order import parse_order
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan
 from wavesim.predict.product_tiles import best_tiles
+from wavesim.safe_io.bounds import shown
 from wavesim.workloads.layers import Phase, chain_of, transformer_layer
+from wavesim_gpu.driver.operands import Operands
 from wavesim_gpu.evaluation.baselines.torch_layer import torch_layers
 from wavesim_gpu.kernels.backends import backend_named
-from wavesim_gpu.runtime.operands import Operands
 
 Kind = Literal["layer", "decode", "chain", "product"]
 PlanClass = Literal["stream", "pdl", "semaphores"]

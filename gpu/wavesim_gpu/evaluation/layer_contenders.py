@@ -13,10 +13,10 @@ from hashlib import sha256
 from typing import Any
 
 from wavesim.plan.plan import StreamSync
+from wavesim_gpu.driver.device import query
 from wavesim_gpu.evaluation.layer_operands import LayerOperands, set_count, verdict
 from wavesim_gpu.evaluation.layer_shapes import LayerShape
 from wavesim_gpu.layers.description import MlpCall, MlpShape, Way
-from wavesim_gpu.runtime.device import query
 
 Run = Callable[[LayerOperands], Any]
 

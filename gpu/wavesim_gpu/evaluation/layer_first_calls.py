@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from wavesim.guard.program import run_program
+from wavesim.safe_io.program import run_program
+from wavesim_gpu.driver import compiler, cubin_cache
 from wavesim_gpu.evaluation.baselines.torch_chain import require_torch
 from wavesim_gpu.evaluation.layer_contenders import mlp_run
 from wavesim_gpu.evaluation.layer_operands import LayerOperands, random_layer
 from wavesim_gpu.evaluation.layer_shapes import all_shapes
-from wavesim_gpu.runtime import compiler, cubin_cache
 
 SECOND_LIMIT_S = 300
 

@@ -19,10 +19,16 @@ from statistics import median, quantiles
 from typing import Any
 
 from wavesim.errors import DescriptionError, DeviceError, WavesimError
-from wavesim.guard.escaping import lines
-from wavesim.guard.options import OneLineParser, number
-from wavesim.guard.program import run_program
-from wavesim.guard.writing import write_text
+from wavesim.safe_io.escaping import lines
+from wavesim.safe_io.options import OneLineParser, number
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.writing import write_text
+from wavesim_gpu.driver.compiler import Build
+from wavesim_gpu.driver.device import query, require_cupy, versions
+from wavesim_gpu.driver.functions import compile_all, wanted_kernels
+from wavesim_gpu.driver.operands import Operands
+from wavesim_gpu.driver.references import is_right, reference, relative_errors
+from wavesim_gpu.driver.timing import Contender, interleaved
 from wavesim_gpu.evaluation.baselines.torch_chain import require_torch
 from wavesim_gpu.evaluation.baselines.torch_layer import graph_of_layers
 from wavesim_gpu.evaluation.layer_cases import (
@@ -35,12 +41,6 @@ from wavesim_gpu.evaluation.layer_cases import (
 )
 from wavesim_gpu.program import Program
 from wavesim_gpu.runner import CupyRunner, require_safe
-from wavesim_gpu.runtime.compiler import Build
-from wavesim_gpu.runtime.device import query, require_cupy, versions
-from wavesim_gpu.runtime.functions import compile_all, wanted_kernels
-from wavesim_gpu.runtime.operands import Operands
-from wavesim_gpu.runtime.references import is_right, reference, relative_errors
-from wavesim_gpu.runtime.timing import Contender, interleaved
 
 SECONDS, TRIAL_ROUNDS, ROUNDS = 170.0, 4, 20
 WARM_UP_S = 0.05

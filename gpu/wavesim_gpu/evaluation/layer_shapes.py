@@ -10,7 +10,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
-from wavesim.guard.documents import read_toml
+from wavesim.safe_io.documents import read_toml
 from wavesim_gpu.layers.description import MlpShape
 
 PATH = Path(__file__).with_name("layer_shapes.toml")

@@ -47,21 +47,21 @@ from wavesim.evaluation.layer_blind_runs import (
     write_registered,
 )
 from wavesim.evaluation.layer_blind_scores import SAID_POINTS
-from wavesim.guard.appending import append_line
-from wavesim.guard.program import run_program
-from wavesim.guard.writing import write_text
+from wavesim.safe_io.appending import append_line
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.writing import write_text
 from wavesim.trace.trace import Trace
+from wavesim_gpu.driver.clocks import Sampler
+from wavesim_gpu.driver.compiler import Build
+from wavesim_gpu.driver.device import query, versions
+from wavesim_gpu.driver.functions import Wanted, compile_all, wanted_kernels
+from wavesim_gpu.driver.operands import Operands
+from wavesim_gpu.driver.references import reference
+from wavesim_gpu.driver.timing import Contender, Rounds, interleaved, run_in_turn
 from wavesim_gpu.program import Program
 from wavesim_gpu.record.measured_trace import build_trace
 from wavesim_gpu.record.stamps import device_fields
 from wavesim_gpu.runner import CupyRunner, WrongResultError
-from wavesim_gpu.runtime.clocks import Sampler
-from wavesim_gpu.runtime.compiler import Build
-from wavesim_gpu.runtime.device import query, versions
-from wavesim_gpu.runtime.functions import Wanted, compile_all, wanted_kernels
-from wavesim_gpu.runtime.operands import Operands
-from wavesim_gpu.runtime.references import reference
-from wavesim_gpu.runtime.timing import Contender, Rounds, interleaved, run_in_turn
 
 WAIT_LIMIT_S = 2.0
 # Runs of 20 us end up to 2 us apart: by the medians of 20 rounds two gains of one program are a point apart.

@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 from wavesim.errors import DeviceError, WavesimError
-from wavesim.guard.signals import end_with, held_back
+from wavesim.safe_io.signals import end_with, held_back
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess

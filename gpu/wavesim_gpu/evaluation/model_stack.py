@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.errors import DescriptionError, DeviceError, WavesimError
-from wavesim.guard.bounds import whole
-from wavesim.guard.escaping import lines, one_line
-from wavesim.guard.options import OneLineParser, integer, number
-from wavesim.guard.program import run_program
-from wavesim.guard.writing import write_text
 from wavesim.model.device import Device, load
+from wavesim.safe_io.bounds import whole
+from wavesim.safe_io.escaping import lines, one_line
+from wavesim.safe_io.options import OneLineParser, integer, number
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.writing import write_text
+from wavesim_gpu.driver.device import query
 from wavesim_gpu.evaluation.stack_models import (
     PHASES,
     STACKS,
@@ -34,7 +35,6 @@ from wavesim_gpu.evaluation.stack_models import (
 )
 from wavesim_gpu.evaluation.stack_programs import measure_phase, swapped_models
 from wavesim_gpu.runner import current_commit
-from wavesim_gpu.runtime.device import query
 from wavesim_gpu.trial.package_versions import installed_versions
 
 SECONDS = 200.0

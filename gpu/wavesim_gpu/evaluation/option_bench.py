@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from wavesim.check.deadlock import safety_of
 from wavesim.codegen.options import (
     AVOID_CUSTOM_ORDER,
     REORDER_LOADS,
@@ -21,21 +20,22 @@ from wavesim.codegen.options import (
     kernel_options,
     without_option,
 )
-from wavesim.guard.writing import write_text
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import TileSync
+from wavesim.safe_io.writing import write_text
+from wavesim.safety.deadlock import safety_of
 from wavesim.tuning.plan_list import listed_plans
 from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim_gpu.driver.compiler import Build
+from wavesim_gpu.driver.device import query, versions
+from wavesim_gpu.driver.functions import compile_ahead
+from wavesim_gpu.driver.kernel_sources import source_hash
+from wavesim_gpu.driver.references import reference
 from wavesim_gpu.evaluation.studies.checked_candidates import NONE, sharing_entry, time_and_judge
 from wavesim_gpu.evaluation.studies.result_rows import RESULTS, describe_case
 from wavesim_gpu.kernels.backends import backend_named
 from wavesim_gpu.runner import CupyRunner
-from wavesim_gpu.runtime.compiler import Build
-from wavesim_gpu.runtime.device import query, versions
-from wavesim_gpu.runtime.functions import compile_ahead
-from wavesim_gpu.runtime.kernel_sources import source_hash
-from wavesim_gpu.runtime.references import reference
 
 OPTION_TOKENS = (64, 128, 256)
 TUNED_TOKENS = (256, 512, 768, 1024, 1536, 2048, 3072, 4096)

@@ -11,9 +11,9 @@ from statistics import median, quantiles
 
 from wavesim.errors import RecordingError
 from wavesim.evaluation.gpu_results import MAX_BYTES, Fields, newest_results
-from wavesim.guard.bounds import shown
-from wavesim.guard.documents import read_json
 from wavesim.model.device import load, names
+from wavesim.safe_io.bounds import shown
+from wavesim.safe_io.documents import read_json
 from wavesim.workloads.catalogue import parse_tile
 from wavesim.workloads.gpt3 import gpt3_mlp
 

@@ -18,15 +18,15 @@ from typing import Any
 
 from wavesim.errors import DescriptionError, DeviceError
 from wavesim.evaluation.paper_attention_cases import PLANS, ChainCase, cases
-from wavesim.guard.bounds import whole
-from wavesim.guard.escaping import lines
-from wavesim.guard.options import OneLineParser, integer, number
-from wavesim.guard.program import run_program
-from wavesim.guard.writing import require_writable, write_text
 from wavesim.plan.plan import Plan
+from wavesim.safe_io.bounds import whole
+from wavesim.safe_io.escaping import lines
+from wavesim.safe_io.options import OneLineParser, integer, number
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.writing import require_writable, write_text
+from wavesim_gpu.driver.compiler import Build
+from wavesim_gpu.driver.functions import Wanted, compile_all, wanted_kernels
 from wavesim_gpu.runner import CupyRunner, Timing, current_commit
-from wavesim_gpu.runtime.compiler import Build
-from wavesim_gpu.runtime.functions import Wanted, compile_all, wanted_kernels
 
 SECONDS, ROUNDS, MOST_ROUNDS = 50.0, 20, 1000
 

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from wavesim.guard.program import run_program
-from wavesim.guard.writing import write_text
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.writing import write_text
+from wavesim_gpu.driver.device import query, require_cupy, versions
+from wavesim_gpu.driver.timing import Contender, interleaved_ns
 from wavesim_gpu.record import INCLUDE, Recording
 from wavesim_gpu.runner import current_commit
-from wavesim_gpu.runtime.device import query, require_cupy, versions
-from wavesim_gpu.runtime.timing import Contender, interleaved_ns
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RESULTS = Path(__file__).parents[2] / "results" / "recorder"

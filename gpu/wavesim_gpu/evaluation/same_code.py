@@ -8,7 +8,7 @@ from the old hash to the new one; the results still hold.
 from pathlib import Path
 
 from wavesim.evaluation.gpu_results import Fields
-from wavesim.guard.documents import read_json
+from wavesim.safe_io.documents import read_json
 
 FOLDER = "machine_code"  # in that of the results: a file per comparison
 MAX_BYTES = 1 << 16

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wavesim.errors import WavesimError
-from wavesim.guard.escaping import one_line
+from wavesim.safe_io.escaping import one_line
 from wavesim_gpu.evaluation.stack_models import Phase, StackShape, step_of
 from wavesim_gpu.runner import WrongResultError
 from wavesim_gpu.trial.step_times import CapturedStep, TimedStep, interleaved_steps

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.errors import RecordingError
-from wavesim.guard.documents import read_json
-from wavesim.guard.escaping import one_line
-from wavesim.guard.options import OneLineParser
-from wavesim.guard.program import run_program
-from wavesim.guard.reading import read_text
-from wavesim.guard.writing import write_text
+from wavesim.safe_io.documents import read_json
+from wavesim.safe_io.escaping import one_line
+from wavesim.safe_io.options import OneLineParser
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.reading import read_text
+from wavesim.safe_io.writing import write_text
 from wavesim_gpu.evaluation.stack_models import LAYERS, Phase
 from wavesim_gpu.evaluation.stack_programs import COMPILED, COMPILED_SWAPPED, PROGRAMS, SWAPPED, TORCH
 from wavesim_gpu.trial.step_times import StepTimes

@@ -18,15 +18,15 @@ import numpy as np
 
 from wavesim.costs.waiting_places import read_places
 from wavesim.errors import DeviceError
-from wavesim.guard.program import run_program
-from wavesim.guard.writing import require_writable, write_text
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.writing import require_writable, write_text
 from wavesim_gpu.characterise.bench import MicroBench
+from wavesim_gpu.driver.device import versions
+from wavesim_gpu.driver.functions import Function
+from wavesim_gpu.driver.kernel_sources import source_hash
+from wavesim_gpu.driver.launch_attributes import launch_extended, most_clusters
 from wavesim_gpu.kernels.stage_backend import KernelLaunch
 from wavesim_gpu.runner import current_commit
-from wavesim_gpu.runtime.device import versions
-from wavesim_gpu.runtime.functions import Function
-from wavesim_gpu.runtime.kernel_sources import source_hash
-from wavesim_gpu.runtime.launch_attributes import launch_extended, most_clusters
 
 SOURCE = Path(__file__).with_suffix(".cu")
 # Each list in the order of its enumeration in waiting_places.cu.

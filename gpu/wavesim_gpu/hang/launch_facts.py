@@ -9,8 +9,8 @@ import os
 from ctypes import byref, c_int, c_uint, c_void_p
 from typing import Any
 
-from wavesim_gpu.runtime.device import require_cupy, whole_sm_count
-from wavesim_gpu.runtime.driver import require_driver
+from wavesim_gpu.driver.device import require_cupy, whole_sm_count
+from wavesim_gpu.driver.driver_api import require_driver
 
 Fields = dict[str, Any]
 
@@ -28,7 +28,7 @@ LEGACY, DEFAULT_QUEUES = "legacy", 8
 
 
 class LaunchFacts:
-    """Asks the driver. Its answers have the names of the fields in `wavesim/hang/situation_fields.py`."""
+    """Asks the driver. Its answers have the names of fields in `safety/hang/situation_fields.py`."""
 
     def __init__(self) -> None:
         self._cupy = require_cupy()

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.writing import write_text
+from wavesim.safe_io.writing import write_text
 from wavesim_gpu.hang.launch_facts import Fields, LaunchFacts
 from wavesim_gpu.hang.planned_run import PlannedRun
 

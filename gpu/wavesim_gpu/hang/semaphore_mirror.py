@@ -20,14 +20,14 @@ from types import TracebackType
 from typing import Self
 
 from wavesim.errors import DescriptionError, OutputError
-from wavesim.guard.writing import write_bytes
-from wavesim.hang.mirror import HEAD, MAGIC, mirror_head
+from wavesim.safe_io.writing import write_bytes
+from wavesim.safety.hang.mirror import HEAD, MAGIC, mirror_head
 from wavesim_gpu.cusync.layout import ERROR_BUFFER
 from wavesim_gpu.cusync.sync_state import SyncState, counter_name
+from wavesim_gpu.driver.device import require_cupy
+from wavesim_gpu.driver.driver_api import require_driver
+from wavesim_gpu.driver.launches import Launches
 from wavesim_gpu.hang.launch_facts import Fields, LaunchFacts
-from wavesim_gpu.runtime.device import require_cupy
-from wavesim_gpu.runtime.driver import require_driver
-from wavesim_gpu.runtime.launches import Launches
 
 DEVICE_TO_HOST = 2  # cudaMemcpyKind
 PAGE, WORD = mmap.PAGESIZE, 4

@@ -10,17 +10,17 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from wavesim_gpu.kernels.stage_backend import KernelLaunch
-from wavesim_gpu.runtime.compiler import Build
-from wavesim_gpu.runtime.driver import (
+from wavesim_gpu.driver.compiler import Build
+from wavesim_gpu.driver.driver_api import (
     OTHER_CONTEXT,
     LaunchConfig,
     current_context,
     in_context,
     require_driver,
 )
-from wavesim_gpu.runtime.functions import load_function
-from wavesim_gpu.runtime.launch_attributes import launch_error
+from wavesim_gpu.driver.functions import load_function
+from wavesim_gpu.driver.launch_attributes import launch_error
+from wavesim_gpu.kernels.stage_backend import KernelLaunch
 
 SOURCE = Path(__file__).with_name("elementwise.cu")
 ACTIVATIONS = {None: 0, "relu": 1, "gelu": 2, "gelu-exact": 3, "silu": 4}

@@ -6,7 +6,7 @@ from typing import Any
 
 from wavesim.model.epilogue import CacheStore, Rope
 from wavesim.model.kernel import Gemm
-from wavesim_gpu.runtime.device import require_cupy
+from wavesim_gpu.driver.device import require_cupy
 
 
 def computed_outputs(gemm: Gemm, arrays: Mapping[str, Any]) -> dict[str, Any]:

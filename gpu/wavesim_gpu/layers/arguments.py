@@ -12,9 +12,9 @@ from math import prod
 from typing import Any, get_args
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import shown
+from wavesim.safe_io.bounds import shown
+from wavesim_gpu.driver.tensors import ELEMENT_BYTES, Tensor
 from wavesim_gpu.layers.description import GATED, MlpShape, Order, Word
-from wavesim_gpu.runtime.tensors import ELEMENT_BYTES, Tensor
 
 ACTIVATIONS = (None, *get_args(Word))
 LARGEST_SIDE = 2**31 - 1  # rows, columns and strides, as kernels and cuBLAS count them

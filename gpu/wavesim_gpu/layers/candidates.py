@@ -8,13 +8,13 @@ import re
 from dataclasses import dataclass
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import bounded_text
 from wavesim.model.dependency import gemm_rows
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan
+from wavesim.safe_io.bounds import bounded_text
 from wavesim_gpu.kernels.backends import backend_named, require_runs
 from wavesim_gpu.layers.description import MlpShape
 

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.errors import DescriptionError, OutputError, RecordingError
-from wavesim.guard.bounds import MOST_NS, bounded_text, real, shown
-from wavesim.guard.reading import read_text
-from wavesim.guard.writing import write_text
 from wavesim.model.device import Device
+from wavesim.safe_io.bounds import MOST_NS, bounded_text, real, shown
+from wavesim.safe_io.reading import read_text
+from wavesim.safe_io.writing import write_text
+from wavesim_gpu.driver import cubin_cache
 from wavesim_gpu.layers.candidates import MlpCandidate
 from wavesim_gpu.layers.choose import LIBRARY, Choice
 from wavesim_gpu.layers.description import MlpShape
-from wavesim_gpu.runtime import cubin_cache
 
 MOST_BYTES = 64 << 10
 MOST_ALGORITHMS = 8

@@ -8,11 +8,11 @@ values are halves of one matrix it is three. It takes every shape, on every GPU 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from wavesim_gpu.driver.cublas_library import library_version, workspace_bytes
+from wavesim_gpu.driver.cublaslt import Matrix, Product
+from wavesim_gpu.driver.product_pair import ProductPair
 from wavesim_gpu.kernels.elementwise import Elementwise
 from wavesim_gpu.layers.description import GATED, MlpCall, MlpShape
-from wavesim_gpu.runtime.cublas_library import library_version, workspace_bytes
-from wavesim_gpu.runtime.cublaslt import Matrix, Product
-from wavesim_gpu.runtime.product_pair import ProductPair
 
 ELEMENT_BYTES = 2
 ROW_UNIT = 8  # elements in 16 bytes: rows of the intermediate begin at multiples of them

@@ -15,13 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from wavesim.errors import DescriptionError, DeviceError
-from wavesim.guard.bounds import real
-from wavesim_gpu.layers import prepared, tuning
-from wavesim_gpu.layers.arguments import Layout, layout_of
-from wavesim_gpu.layers.choose import Choice
-from wavesim_gpu.layers.prepared import PreparedLayout
-from wavesim_gpu.layers.torch_ops import in_torch_ops
-from wavesim_gpu.runtime.tensors import (
+from wavesim.safe_io.bounds import real
+from wavesim_gpu.driver.tensors import (
     Tensor,
     copied,
     current_stream,
@@ -33,6 +28,11 @@ from wavesim_gpu.runtime.tensors import (
     tensor_of,
     workspace,
 )
+from wavesim_gpu.layers import prepared, tuning
+from wavesim_gpu.layers.arguments import Layout, layout_of
+from wavesim_gpu.layers.choose import Choice
+from wavesim_gpu.layers.prepared import PreparedLayout
+from wavesim_gpu.layers.torch_ops import in_torch_ops
 
 LIMIT_S = 30.0
 LIMIT_NS = round(LIMIT_S * 1e9)

@@ -19,21 +19,15 @@ from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
 from wavesim_gpu.cusync.sync_state import SyncState
-from wavesim_gpu.hang.launch_recorder import active_recorder
-from wavesim_gpu.hang.planned_run import PlannedRun
-from wavesim_gpu.kernels.backend import Addresses
-from wavesim_gpu.kernels.stage_backend import KernelLaunch
-from wavesim_gpu.layers.description import MlpCall, MlpShape
-from wavesim_gpu.planned_kernels import PlannedKernel, kernels_of
-from wavesim_gpu.runtime.call_states import CallState, CallStates
-from wavesim_gpu.runtime.calls import process_log
-from wavesim_gpu.runtime.compiler import Build
-from wavesim_gpu.runtime.device import query, require_cupy
-from wavesim_gpu.runtime.device_launch import DeviceLaunch
-from wavesim_gpu.runtime.driver import OTHER_CONTEXT, current_context, in_context, require_driver
-from wavesim_gpu.runtime.functions import Function, load_function
-from wavesim_gpu.runtime.launch_attributes import launch_error
-from wavesim_gpu.runtime.prepared_launches import (
+from wavesim_gpu.driver.call_states import CallState, CallStates
+from wavesim_gpu.driver.calls import process_log
+from wavesim_gpu.driver.compiler import Build
+from wavesim_gpu.driver.device import query, require_cupy
+from wavesim_gpu.driver.device_launch import DeviceLaunch
+from wavesim_gpu.driver.driver_api import OTHER_CONTEXT, current_context, in_context, require_driver
+from wavesim_gpu.driver.functions import Function, load_function
+from wavesim_gpu.driver.launch_attributes import launch_error
+from wavesim_gpu.driver.prepared_launches import (
     OPERANDS,
     CallTemplate,
     LaunchTemplate,
@@ -42,7 +36,13 @@ from wavesim_gpu.runtime.prepared_launches import (
     StageTemplate,
     are_words,
 )
-from wavesim_gpu.runtime.tensors import allowed_while_capturing
+from wavesim_gpu.driver.tensors import allowed_while_capturing
+from wavesim_gpu.hang.launch_recorder import active_recorder
+from wavesim_gpu.hang.planned_run import PlannedRun
+from wavesim_gpu.kernels.backend import Addresses
+from wavesim_gpu.kernels.stage_backend import KernelLaunch
+from wavesim_gpu.layers.description import MlpCall, MlpShape
+from wavesim_gpu.planned_kernels import PlannedKernel, kernels_of
 
 READY_KEPT = (
     512  # launches with parameters made ready: layers of a model, times the outputs they alternate between

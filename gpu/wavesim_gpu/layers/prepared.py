@@ -11,11 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from wavesim.check.deadlock import safety_of
 from wavesim.errors import DescriptionError, DeviceError
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
+from wavesim.safety.deadlock import safety_of
+from wavesim_gpu.driver import calls
+from wavesim_gpu.driver.device import query
+from wavesim_gpu.driver.tensors import allowed_while_capturing, dense_strides
 from wavesim_gpu.layers import choose, kept
 from wavesim_gpu.layers.arguments import ALIGNMENT, Layout
 from wavesim_gpu.layers.candidates import MlpCandidate
@@ -23,9 +26,6 @@ from wavesim_gpu.layers.choose import Choice
 from wavesim_gpu.layers.description import MlpCall, MlpShape, Way
 from wavesim_gpu.layers.software import used_software
 from wavesim_gpu.planned_kernels import launched_blocks, launched_clusters
-from wavesim_gpu.runtime import calls
-from wavesim_gpu.runtime.device import query
-from wavesim_gpu.runtime.tensors import allowed_while_capturing, dense_strides
 
 OFF_BITS = ALIGNMENT - 1  # set in an address that is no multiple
 MOST_LAYOUTS = 16384

@@ -13,7 +13,7 @@ from functools import cache
 from math import log2
 from pathlib import Path
 
-from wavesim.guard.documents import read_toml
+from wavesim.safe_io.documents import read_toml
 from wavesim_gpu.peers.problem import UNIT
 
 HOPPER = (9, 0)

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavesim.errors import DescriptionError, DeviceError
+from wavesim_gpu.driver.compiler import Build
+from wavesim_gpu.driver.device_launch import DeviceLaunch
+from wavesim_gpu.driver.functions import load_function
 from wavesim_gpu.kernels.stage_backend import KernelLaunch
 from wavesim_gpu.peers.groups import PeerGroup
 from wavesim_gpu.peers.layout import PING_PONG_PARAMS
 from wavesim_gpu.peers.memory import PeerLayout
-from wavesim_gpu.runtime.compiler import Build
-from wavesim_gpu.runtime.device_launch import DeviceLaunch
-from wavesim_gpu.runtime.functions import load_function
 
 SOURCE = Path(__file__).with_name("ping_pong.cu")
 STEP_NS = 32  # by which the clock moves

@@ -17,9 +17,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from wavesim.errors import DescriptionError, DeviceError
+from wavesim_gpu.driver.device import require_cupy
 from wavesim_gpu.peers.layout import MAX_RANKS
 from wavesim_gpu.peers.memory import PeerLayout, SharedMemory
-from wavesim_gpu.runtime.device import require_cupy
 
 PEER_ACCESS_IS_ON = 704  # cudaErrorPeerAccessAlreadyEnabled
 # Takes this rank's object and returns those of all ranks, in their order: a collective call.

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from wavesim.errors import DescriptionError
+from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.peers.problem import SharedGemm
-from wavesim_gpu.runtime.compiler import Build
 
 Way = Literal["stores", "exchange", "blocks", "copies"]
 WAYS: tuple[Way, ...] = get_args(Way)

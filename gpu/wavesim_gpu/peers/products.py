@@ -14,6 +14,8 @@ from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
 from wavesim_gpu.cusync.sync_state import SyncState
+from wavesim_gpu.driver.device import require_cupy
+from wavesim_gpu.driver.device_launch import DeviceLaunch
 from wavesim_gpu.kernels.backend import Addresses
 from wavesim_gpu.kernels.sm90.gemm_sm90 import Hopper
 from wavesim_gpu.kernels.sm90.parameters import record_of
@@ -24,8 +26,6 @@ from wavesim_gpu.peers import layout as records
 from wavesim_gpu.peers.problem import SharedGemm, turns_of
 from wavesim_gpu.peers.rank_view import RankView, is_bf16
 from wavesim_gpu.peers.regions import ELEMENT, WORD
-from wavesim_gpu.runtime.device import require_cupy
-from wavesim_gpu.runtime.device_launch import DeviceLaunch
 
 GEMM = Path(__file__).with_name("gemm.cu")
 # gemm_part.cuh: tiles go to who adds them; to the other of two ranks, and are added here; A comes from ranks.

@@ -15,6 +15,7 @@ import numpy as np
 
 from wavesim.errors import DescriptionError
 from wavesim.model.kernel import Gemm
+from wavesim_gpu.driver.device import query
 from wavesim_gpu.peers.groups import PeerGroup
 from wavesim_gpu.peers.layout import ERRORS
 from wavesim_gpu.peers.memory import SharedMemory
@@ -24,7 +25,6 @@ from wavesim_gpu.peers.rank_launches import RankLaunches
 from wavesim_gpu.peers.rank_view import RankOperands, RankView
 from wavesim_gpu.peers.regions import ELEMENT, failure, layout_of, require_room
 from wavesim_gpu.peers.sends import BESIDE, MAIN
-from wavesim_gpu.runtime.device import query
 
 NAN = 0x7FFF  # in fp16 and in bf16
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from wavesim_gpu.driver.device import require_cupy
+from wavesim_gpu.driver.device_launch import DeviceLaunch
 from wavesim_gpu.kernels.stage_backend import KernelLaunch
 from wavesim_gpu.peers import layout as records
 from wavesim_gpu.peers.problem import UNIT
 from wavesim_gpu.peers.rank_view import RankView, is_bf16
 from wavesim_gpu.record.layout import RECORD
-from wavesim_gpu.runtime.device import require_cupy
-from wavesim_gpu.runtime.device_launch import DeviceLaunch
 
 REDUCE = Path(__file__).with_name("reduce.cu")
 THREADS = 512

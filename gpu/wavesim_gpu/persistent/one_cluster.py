@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from wavesim.errors import DescriptionError, DeviceError
+from wavesim_gpu.driver.compiler import Build
+from wavesim_gpu.driver.functions import load_function
+from wavesim_gpu.driver.launch_attributes import launch_extended, most_clusters
 from wavesim_gpu.kernels.stage_backend import KernelLaunch
 from wavesim_gpu.persistent.wavernn import Wavernn
 from wavesim_gpu.persistent.weights import BATCH, BATCHES, GATES, HALF, HIDDEN, Array, Weights
-from wavesim_gpu.runtime.compiler import Build
-from wavesim_gpu.runtime.functions import load_function
-from wavesim_gpu.runtime.launch_attributes import launch_extended, most_clusters
 
 SOURCE = Path(__file__).with_name("one_cluster.cu")
 KERNEL, NON_PORTABLE_ALLOWED = (

@@ -12,6 +12,10 @@ from typing import Any
 import numpy as np
 
 from wavesim.errors import DeadlockError, DescriptionError, DeviceError
+from wavesim_gpu.driver.compiler import Build
+from wavesim_gpu.driver.device import query, require_cupy
+from wavesim_gpu.driver.functions import Function, load_function
+from wavesim_gpu.driver.launch_attributes import launch_extended
 from wavesim_gpu.kernels.stage_backend import KernelLaunch
 from wavesim_gpu.persistent.reference import worst_errors
 from wavesim_gpu.persistent.weights import (
@@ -26,10 +30,6 @@ from wavesim_gpu.persistent.weights import (
     first_state,
     made_up_weights,
 )
-from wavesim_gpu.runtime.compiler import Build
-from wavesim_gpu.runtime.device import query, require_cupy
-from wavesim_gpu.runtime.functions import Function, load_function
-from wavesim_gpu.runtime.launch_attributes import launch_extended
 
 SOURCE = Path(__file__).with_name("wavernn.cu")
 BLOCKS_BEFORE = (0, 56, 63, 67, 74, 78)  # of each stage, and all

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavesim.errors import DescriptionError, DeviceError
+from wavesim_gpu.driver.device import require_cupy
+from wavesim_gpu.driver.tensors import is_torch
 from wavesim_gpu.record.layout import ALIGNMENT
-from wavesim_gpu.runtime.device import require_cupy
-from wavesim_gpu.runtime.tensors import is_torch
 
 
 def empty_words(library: str, words: int) -> Any:

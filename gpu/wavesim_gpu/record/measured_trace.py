@@ -12,6 +12,9 @@ from wavesim.model.kernel import Gemm
 from wavesim.plan.parsing import plan_data
 from wavesim.trace.header import Event, Header, StageInfo
 from wavesim.trace.trace import Trace
+from wavesim_gpu.driver.clocks import Reading
+from wavesim_gpu.driver.device import query, versions
+from wavesim_gpu.driver.kernel_sources import source_hash
 from wavesim_gpu.program import Program
 from wavesim_gpu.record.stamps import (
     clock_mhz,
@@ -22,9 +25,6 @@ from wavesim_gpu.record.stamps import (
     timer_step_ns,
     within,
 )
-from wavesim_gpu.runtime.clocks import Reading
-from wavesim_gpu.runtime.device import query, versions
-from wavesim_gpu.runtime.kernel_sources import source_hash
 
 
 def build_trace(

@@ -15,11 +15,11 @@ from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.plan.plan import Plan
 from wavesim.trace.trace import Trace
+from wavesim_gpu.driver.device import query, versions
 from wavesim_gpu.record.buffers import check_buffer, empty_words, like, synchronise, to_numpy
 from wavesim_gpu.record.layout import HEADER, WORD, recording_bytes, recording_header
 from wavesim_gpu.record.stamps import within
 from wavesim_gpu.record.tile_records import Stages, records_of, trace_of
-from wavesim_gpu.runtime.device import query, versions
 
 
 class Recording:

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.escaping import one_line
+from wavesim.safe_io.escaping import one_line
 from wavesim_gpu.layers.description import GATED
 from wavesim_gpu.torch import formula
 from wavesim_gpu.torch.formula import MlpOperands

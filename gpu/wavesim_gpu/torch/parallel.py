@@ -20,6 +20,7 @@ from torch.nn.functional import linear
 from wavesim.errors import DescriptionError, WavesimError
 from wavesim.model.collective import Collective
 from wavesim.peers.tiles import split_of
+from wavesim_gpu.driver.device import require_cupy
 from wavesim_gpu.kernels.sm90.parameters import ALIGNMENT
 from wavesim_gpu.peers.choice import LIBRARY, PeerChoice, choice_of
 from wavesim_gpu.peers.groups import PeerGroup, ProcessPeers
@@ -28,7 +29,6 @@ from wavesim_gpu.peers.options import CallOptions, options_named
 from wavesim_gpu.peers.problem import SharedGemm, in_halves
 from wavesim_gpu.peers.programs import RankArrays, SharedGemmProgram
 from wavesim_gpu.peers.regions import layout_of
-from wavesim_gpu.runtime.device import require_cupy
 
 _DTYPES = {torch.float16: "fp16", torch.bfloat16: "bf16"}
 _LIBRARY = torch.library.Library("wavesim", "FRAGMENT")

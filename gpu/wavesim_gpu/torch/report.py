@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from wavesim.guard.escaping import element, whole_line
+from wavesim.safe_io.escaping import element, whole_line
 from wavesim_gpu.layers.choose import LIBRARY, Choice
 from wavesim_gpu.layers.description import MlpShape
 

@@ -13,12 +13,12 @@ import torch
 from torch import nn
 
 from wavesim.errors import DescriptionError, DeviceError
-from wavesim.guard.bounds import MOST_LISTED, shown, whole
 from wavesim.model.device import Device, default_device
+from wavesim.safe_io.bounds import MOST_LISTED, shown, whole
+from wavesim_gpu.driver.device import query
 from wavesim_gpu.layers import mlp as layers_mlp
 from wavesim_gpu.layers.choose import Choice, choose
 from wavesim_gpu.layers.description import GATED, MlpShape
-from wavesim_gpu.runtime.device import query
 from wavesim_gpu.torch.blocks import mlps_of, parts_of
 from wavesim_gpu.torch.formula import MlpOperands
 from wavesim_gpu.torch.modules import FastForward, MlpParts, original_of, swapped_for

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.errors import DescriptionError, DeviceError
-from wavesim.guard.bounds import bounded_text, real, whole
-from wavesim.guard.options import integer, number
-from wavesim.guard.writing import write_text
+from wavesim.safe_io.bounds import bounded_text, real, whole
+from wavesim.safe_io.options import integer, number
+from wavesim.safe_io.writing import write_text
 
 MOST_ROUNDS = 1000
 HELP = "try a model of your own with its MLPs swapped: what it gains, or to leave it as it is"

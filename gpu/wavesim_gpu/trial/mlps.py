@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from wavesim.errors import DescriptionError, WavesimError
-from wavesim.guard.escaping import one_line
 from wavesim.model.device import Device
+from wavesim.safe_io.escaping import one_line
 from wavesim_gpu.layers.choose import Choice, choose
 from wavesim_gpu.layers.description import MlpShape
 from wavesim_gpu.trial.step_times import CapturedStep, StepTimes, TimedStep, interleaved_steps

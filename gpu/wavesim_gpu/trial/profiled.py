@@ -9,10 +9,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wavesim.advise.advice import Advice, advise
-from wavesim.advise.kineto import profile_of_trace
 from wavesim.errors import RecordingError
-from wavesim.guard.reading import read_bytes
+from wavesim.profile.advice import Advice, advise
+from wavesim.profile.kineto import profile_of_trace
+from wavesim.safe_io.reading import read_bytes
 
 if TYPE_CHECKING:
     from wavesim_gpu.trial.user_model import UserModel

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from wavesim.errors import DeviceError
-from wavesim.guard.escaping import one_line
+from wavesim.safe_io.escaping import one_line
 
 WARM_UPS = 3  # what torch asks for before a capture
 WARM_UP_S = 0.15  # of sustained load: the clock needs tens of milliseconds to settle

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from wavesim.guard.escaping import Markup, element
-from wavesim.guard.writing import write_text
+from wavesim.safe_io.escaping import Markup, element
+from wavesim.safe_io.writing import write_text
 from wavesim_gpu.trial.step_times import StepTimes
 from wavesim_gpu.trial.trial_text import (
     STEP_COLUMNS,

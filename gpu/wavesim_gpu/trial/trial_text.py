@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from wavesim.guard.escaping import lines, one_line
+from wavesim.safe_io.escaping import lines, one_line
 from wavesim_gpu.trial.mlps import MlpGroup
 from wavesim_gpu.trial.step_gain import saved_percent
 from wavesim_gpu.trial.step_times import StepTimes

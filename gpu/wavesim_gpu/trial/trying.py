@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from wavesim.advise.advice_text import findings
 from wavesim.errors import DescriptionError, DeviceError, WavesimError
-from wavesim.guard.escaping import one_line
 from wavesim.model.device import Device, load
+from wavesim.profile.advice_text import findings
+from wavesim.safe_io.escaping import one_line
+from wavesim_gpu.driver.device import query
 from wavesim_gpu.runner import WrongResultError
-from wavesim_gpu.runtime.device import query
 from wavesim_gpu.trial.mlps import MlpGroup, Swap, SwappedMlp, grouped, inputs_noted, measured
 from wavesim_gpu.trial.outputs import OutputDifference, difference_of, kept_tensors
 from wavesim_gpu.trial.package_versions import installed_versions

@@ -16,8 +16,8 @@ from types import ModuleType
 from typing import Any
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import bounded_text, shown
-from wavesim.guard.escaping import one_line
+from wavesim.safe_io.bounds import bounded_text, shown
+from wavesim.safe_io.escaping import one_line
 
 LONGEST_NAME = 4096
 FILE_MODULE = (

@@ -11,12 +11,12 @@ from wavesim.codegen.cuda import generate
 from wavesim.codegen.names import Names, namespace_of, own_words
 from wavesim.codegen.single_stage import stage_header
 from wavesim.errors import DescriptionError
-from wavesim.guard.cuda_words import is_reserved
-from wavesim.guard.escaping import LONGEST_WORD, cuda_comment, literal
 from wavesim.model.device import load
 from wavesim.plan.order import Grouped
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync, TileSync
+from wavesim.safe_io.cuda_words import is_reserved
+from wavesim.safe_io.escaping import LONGEST_WORD, cuda_comment, literal
 from wavesim.workloads.catalogue import WORKLOADS, workload
 
 H200 = load("h200")

@@ -1,6 +1,5 @@
 """Options: decided from device, occupancy, grids and the safety check, each with its reason."""
 
-from wavesim.check.deadlock import safety_of
 from wavesim.codegen.options import (
     AVOID_CUSTOM_ORDER,
     AVOID_WAIT_KERNEL,
@@ -14,6 +13,7 @@ from wavesim.model.device import load
 from wavesim.plan.order import Grouped
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync, TileSync
+from wavesim.safety.deadlock import safety_of
 from wavesim.tuning.option_effects import predict_options
 from wavesim.workloads.catalogue import workload
 

@@ -6,7 +6,6 @@ from itertools import product
 import pytest
 from small_pipelines import fork, pair
 
-from wavesim.check.deadlock import safety_of
 from wavesim.errors import DescriptionError
 from wavesim.model.dependency import gemm_rows
 from wavesim.model.device import load
@@ -20,6 +19,7 @@ from wavesim.plan.policy import RowSync
 from wavesim.plan.schedule import Persistent, TilePerBlock
 from wavesim.plan.stream_k import StreamK
 from wavesim.plan.sync import Semaphores
+from wavesim.safety.deadlock import safety_of
 from wavesim.sim.launches import launched
 from wavesim_gpu.kernels.backend import Backend
 from wavesim_gpu.kernels.backends import BACKENDS, backend_named, backends_of, require_runs

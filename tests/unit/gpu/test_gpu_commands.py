@@ -9,11 +9,11 @@ import pytest
 
 from wavesim.errors import RecordingError
 from wavesim_gpu.__main__ import main
+from wavesim_gpu.driver import kernel_sources
 from wavesim_gpu.evaluation import report as reports
 from wavesim_gpu.evaluation import timed_sources
 from wavesim_gpu.evaluation.timed_sources import timed_hash
 from wavesim_gpu.kernels.backends import BACKENDS, OTHERS
-from wavesim_gpu.runtime import kernel_sources
 
 SHIPPED = Path(__file__).parents[3] / "gpu" / "results"
 
@@ -238,7 +238,7 @@ def test_the_shipped_results_are_of_the_shipped_kernels():
 def test_without_cupy_the_error_names_the_install_line():
     code = (
         "import sys; sys.modules['cupy'] = None\n"
-        "from wavesim_gpu.runtime.device import require_cupy\n"
+        "from wavesim_gpu.driver.device import require_cupy\n"
         "from wavesim.errors import DeviceError\n"
         "try: require_cupy()\n"
         "except DeviceError as error: print(error)\n"

@@ -6,8 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wavesim.check.hazard_fixes import double_buffered, with_anti_dependencies
-from wavesim.check.hazards import hazards_of
 from wavesim.errors import DescriptionError, RecordingError
 from wavesim.model.accesses import Accesses
 from wavesim.model.convolution import Conv2D
@@ -23,6 +21,8 @@ from wavesim.model.window import Tap
 from wavesim.plan.coverage import Precedence
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import RowSync, TileSync
+from wavesim.safety.hazard_fixes import double_buffered, with_anti_dependencies
+from wavesim.safety.hazards import hazards_of
 from wavesim.sim.simulation import simulate
 
 BLOCK = Block(threads=128)

@@ -5,11 +5,11 @@ from itertools import pairwise
 import pytest
 
 from wavesim.errors import DescriptionError, UnneededStageWarning
-from wavesim.guard.bounds import shown
 from wavesim.model.dependency import Dependency, Index, gemm_rows, x, y
 from wavesim.model.kernel import Block, Gemm, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
+from wavesim.safe_io.bounds import shown
 
 BLOCK = Block(threads=128)
 

@@ -7,7 +7,6 @@ Unit tile time, one block per SM, nothing else costs time unless a test says so.
 import pytest
 from toy_schedules import HALF_SM, TOY, pair, run, schedule, stage, waves
 
-from wavesim.check.deadlock import safety_of
 from wavesim.errors import DescriptionError
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Block, Gemm
@@ -19,6 +18,7 @@ from wavesim.plan.policy import RowSync, TileSync
 from wavesim.plan.schedule import Persistent
 from wavesim.plan.stream_k import StreamK
 from wavesim.plan.sync import KernelBoundary, Semaphores
+from wavesim.safety.deadlock import safety_of
 from wavesim.trace.trace import Trace
 from wavesim.workloads.figure_one import toy
 

@@ -7,7 +7,6 @@ from itertools import product
 import pytest
 from toy_schedules import TOY, pair, run, schedule, stage
 
-from wavesim.check.deadlock import safety_of
 from wavesim.errors import DescriptionError, RecordingError
 from wavesim.plan.launch import DependentLaunch, OneStream, StreamPerStage
 from wavesim.plan.order import ColumnMajor, CustomOrder, Grouped, Reversed, RowMajor, SlicesLast
@@ -26,6 +25,7 @@ from wavesim.plan.stream_k import StreamK
 from wavesim.plan.sync import KernelBoundary, Semaphores
 from wavesim.predict.prediction import replay
 from wavesim.recordings.shipped import cases
+from wavesim.safety.deadlock import safety_of
 from wavesim.trace.trace import Trace
 from wavesim.tuning.search import tune
 from wavesim.workloads.figure_one import toy

@@ -2,12 +2,12 @@
 
 import pytest
 
-from wavesim.check.invariants import violations
 from wavesim.model.device import load
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.predict.prediction import predict_from_kernel_times
 from wavesim.recordings.published_kernels import KernelChoice, llama_tile_policy, mlp_pair
 from wavesim.recordings.shipped import RecordedCase, cases
+from wavesim.safety.invariants import violations
 
 SIZES = range(256, 3073, 256)
 CASES = cases()

@@ -11,7 +11,7 @@ import pytest
 from live_writers import write_and_kill
 
 from wavesim.errors import OutputError, RecordingError
-from wavesim.guard import appending
+from wavesim.safe_io import appending
 from wavesim.tuning import results_file
 from wavesim.tuning.results_file import ResultsFile
 

@@ -5,8 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from wavesim.check.deadlock import safety_of
-from wavesim.check.verdict import SafetyVerdict
 from wavesim.cli.command_line import main
 from wavesim.cli.gen import described_plan
 from wavesim.cli.workload_options import with_split_k
@@ -22,6 +20,8 @@ from wavesim.plan.order import Grouped, RowMajor, SlicesLast
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync, TileSync
 from wavesim.plan.sync import Semaphores
+from wavesim.safety.deadlock import safety_of
+from wavesim.safety.verdict import SafetyVerdict
 from wavesim.sim.simulation import simulate
 from wavesim.tuning.l2_traffic import bytes_per_wave
 from wavesim.tuning.ranking import TunedPlan

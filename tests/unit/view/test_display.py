@@ -10,7 +10,6 @@ import pytest
 from support.toy_schedules import TOY, run
 
 from wavesim.costs.cost_model import zero_cost
-from wavesim.guard.escaping import Markup, element
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import load
 from wavesim.model.kernel import Block, Grid, Kernel
@@ -18,6 +17,7 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import TileSync
+from wavesim.safe_io.escaping import Markup, element
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import COLUMNS, OPTIONAL_COLUMNS
 from wavesim.view.pipeline_picture import MOST_STAGES

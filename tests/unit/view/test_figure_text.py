@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from wavesim.costs.cost_model import zero_cost
-from wavesim.guard.escaping import Markup
 from wavesim.model.device import load
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import TileSync
+from wavesim.safe_io.escaping import Markup
 from wavesim.sim.simulation import simulate
 from wavesim.view.comparison import predicted_and_measured
 from wavesim.view.figure_text import escaped

@@ -19,7 +19,7 @@ from wavesim import (
     toy,
     zero_cost,
 )
-from wavesim.guard.escaping import Markup
+from wavesim.safe_io.escaping import Markup
 from wavesim.view.export import save_figure, save_html
 from wavesim.widgets import DependencyExplorer, OccupancyExplorer, TunerView, WavePlayer, WhatIf
 

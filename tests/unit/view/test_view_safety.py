@@ -4,10 +4,10 @@ from itertools import pairwise
 
 import pytest
 
-from wavesim.check.deadlock import safety_of
 from wavesim.errors import DescriptionError
 from wavesim.model.device import load
 from wavesim.plan.plan import SemaphoreSync, StreamSync
+from wavesim.safety.deadlock import safety_of
 from wavesim.view.safety_data import safety_parts
 from wavesim.view.safety_figure import safety_picture
 from wavesim.view.theme import DARK, LIGHT

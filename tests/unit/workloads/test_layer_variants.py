@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from wavesim import simulate
-from wavesim.check.hazards import hazards_of
 from wavesim.costs.data_sheet import roofline
 from wavesim.errors import DescriptionError
 from wavesim.model.accesses import Accesses
@@ -16,6 +15,7 @@ from wavesim.model.device import load
 from wavesim.model.regions import Region
 from wavesim.plan.coverage import Precedence
 from wavesim.plan.parsing import parse_plan
+from wavesim.safety.hazards import hazards_of
 from wavesim.workloads.layer_variants import with_cache, with_rope, with_splits_for
 from wavesim.workloads.layers import chain_of, transformer_layer
 from wavesim_gpu.kernels.backends import backend_named

@@ -3,13 +3,13 @@
 from typing import Any
 
 from wavesim.analysis.metrics import metrics_of
-from wavesim.check.deadlock import safety_of
 from wavesim.costs.cost_model import zero_cost
 from wavesim.errors import DeadlockError
-from wavesim.guard.annotated import typed
 from wavesim.model import device as devices
 from wavesim.plan.plan import Plan, SemaphoreSync
 from wavesim.plan.policy import TileSync
+from wavesim.safe_io.annotated import typed
+from wavesim.safety.deadlock import safety_of
 from wavesim.sim.simulation import simulate
 from wavesim.teaching.exercises import Exercise, require, whole
 from wavesim.workloads.figure_one import TILE_NS, toy

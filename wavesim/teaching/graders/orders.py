@@ -3,13 +3,13 @@
 from functools import lru_cache
 from typing import Any
 
-from wavesim.guard.annotated import typed
 from wavesim.model import device as devices
 from wavesim.plan.order import Grouped, Order, RowMajor
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync
 from wavesim.predict.defaults import default_costs
 from wavesim.predict.prediction import improvement_points
+from wavesim.safe_io.annotated import typed
 from wavesim.sim.simulation import simulate
 from wavesim.teaching.exercises import Exercise, pair, require
 from wavesim.tuning.l2_traffic import bytes_per_wave

@@ -5,15 +5,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from wavesim.advise.advice import advise
-from wavesim.advise.profile_file import EXAMPLE, load_profile
 from wavesim.errors import WavesimError
-from wavesim.guard.writing import write_text
 from wavesim.model.description import Description, load_description
 from wavesim.model.device import default_device
 from wavesim.model.kernel import Grid
 from wavesim.model.pipeline import Pipeline
 from wavesim.predict.verdict import verdict_on
+from wavesim.profile.advice import advise
+from wavesim.profile.profile_file import EXAMPLE, load_profile
+from wavesim.safe_io.writing import write_text
 from wavesim.teaching.exercises import Exercise, WrongAnswer, number, require
 
 GRIDS, TIMES_US = (Grid(24, 8), Grid(48, 8)), (310, 235)

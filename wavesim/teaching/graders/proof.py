@@ -5,10 +5,10 @@ from itertools import zip_longest
 from typing import Any
 
 from wavesim.errors import WavesimError
-from wavesim.hang.verdict import judge
 from wavesim.lint.check import findings_of
 from wavesim.lint.finding import Finding
 from wavesim.lint.ptx import listing_of_ptx
+from wavesim.safety.hang.verdict import judge
 from wavesim.teaching.checked_kernels import CONSUMER, known_of, named
 from wavesim.teaching.exercises import Exercise, WrongAnswer, require, whole, word
 from wavesim.teaching.hangs import SCHEDULERS, with_schedulers

@@ -7,7 +7,7 @@ then be shown as its distance to the nearer of the two limits.
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
-from wavesim_gpu.runtime.device import require_cupy
+from wavesim_gpu.driver.device import require_cupy
 
 CUBE = 8192
 COPY_BYTES = 2 << 30  # forty times the L2

@@ -8,8 +8,8 @@ have them: all gates, then all values.
 from typing import Any
 
 from wavesim.errors import DeviceError
-from wavesim_gpu.runtime.device import require_cupy
-from wavesim_gpu.runtime.operands import Operands
+from wavesim_gpu.driver.device import require_cupy
+from wavesim_gpu.driver.operands import Operands
 
 WARM_UPS = 3  # what torch asks for before a capture
 

@@ -12,8 +12,8 @@ from typing import Any
 from wavesim.model.buffers import uses_of
 from wavesim.model.convolution import Conv2D
 from wavesim.model.stage import Stage
+from wavesim_gpu.driver.operands import Operands
 from wavesim_gpu.evaluation.baselines.torch_chain import require_torch
-from wavesim_gpu.runtime.operands import Operands
 
 LABEL = "cuDNN, channels last"
 

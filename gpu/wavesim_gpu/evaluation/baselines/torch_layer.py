@@ -12,9 +12,9 @@ from wavesim.model.attention import Attention, AttentionDecode
 from wavesim.model.kernel import GATED, Gemm
 from wavesim.model.rows import Norm
 from wavesim.model.stage import Stage
+from wavesim_gpu.driver.device import require_cupy
+from wavesim_gpu.driver.operands import Operands
 from wavesim_gpu.evaluation.baselines.torch_chain import WARM_UPS, require_torch
-from wavesim_gpu.runtime.device import require_cupy
-from wavesim_gpu.runtime.operands import Operands
 
 ATTENTION_BACKENDS = ("CUDNN_ATTENTION", "FLASH_ATTENTION")  # the first that takes the shape
 

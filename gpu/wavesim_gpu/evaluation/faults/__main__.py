@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.errors import WavesimError
-from wavesim.guard.bounds import whole
-from wavesim.guard.escaping import lines
-from wavesim.guard.options import OneLineParser
-from wavesim.guard.program import run_program
-from wavesim.guard.writing import write_text
+from wavesim.safe_io.bounds import whole
+from wavesim.safe_io.escaping import lines
+from wavesim.safe_io.options import OneLineParser
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.writing import write_text
+from wavesim_gpu.driver.device import query, versions
 from wavesim_gpu.evaluation.faults.judged_calls import INPUTS
 from wavesim_gpu.evaluation.faults.scenarios import SCENARIOS
 from wavesim_gpu.runner import current_commit
-from wavesim_gpu.runtime.device import query, versions
 
 ROOT = Path(__file__).parents[4]
 PROGRAM = "python -m wavesim_gpu.evaluation.faults"

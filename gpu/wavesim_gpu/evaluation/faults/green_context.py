@@ -6,8 +6,8 @@ Example: `green_stream(16)` gives a stream whose kernels run on 16 SMs, and how 
 from typing import Any
 
 from wavesim.errors import DeviceError
-from wavesim_gpu.runtime.device import require_cupy
-from wavesim_gpu.runtime.tensors import stream_at
+from wavesim_gpu.driver.device import require_cupy
+from wavesim_gpu.driver.tensors import stream_at
 
 _kept: list[Any] = []  # green contexts live as long as the process
 

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from wavesim_gpu.driver.calls import process_log
+from wavesim_gpu.driver.device import query, require_cupy
 from wavesim_gpu.evaluation.faults.cotenant import Cotenant
 from wavesim_gpu.evaluation.faults.green_context import green_stream
 from wavesim_gpu.evaluation.faults.judged_calls import FAULTS, HAS_NAN, IS_WRONG, Judge
 from wavesim_gpu.layers.mlp import mlp
-from wavesim_gpu.runtime.calls import process_log
-from wavesim_gpu.runtime.device import query, require_cupy
 
 LIMIT_S, HOLD_S = 0.004, 0.012  # a co-tenant that holds SMs for longer than a call may wait
 SLICED_S = (3e-4, 1e-3)  # limits below the time for which another process may have the GPU

@@ -21,14 +21,14 @@ from wavesim.evaluation.foreign_pairs import (
 )
 from wavesim.plan.parsing import plan_data
 from wavesim.trace.trace import Trace
+from wavesim_gpu.driver.compiler import Build
+from wavesim_gpu.driver.device import query, require_cupy
+from wavesim_gpu.driver.functions import Function, load_function
+from wavesim_gpu.driver.launch_attributes import launch_extended
+from wavesim_gpu.driver.timing import Contender
 from wavesim_gpu.kernels.stage_backend import KernelLaunch
 from wavesim_gpu.record.recording import Recording
 from wavesim_gpu.runner import WrongResultError
-from wavesim_gpu.runtime.compiler import Build
-from wavesim_gpu.runtime.device import query, require_cupy
-from wavesim_gpu.runtime.functions import Function, load_function
-from wavesim_gpu.runtime.launch_attributes import launch_extended
-from wavesim_gpu.runtime.timing import Contender
 
 HERE = Path(__file__).parent
 GEMM, ROWS = HERE / "gemm.cu", HERE / "rows.cu"

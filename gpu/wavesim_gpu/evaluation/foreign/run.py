@@ -31,9 +31,9 @@ from wavesim.evaluation.blind_runs import (
 )
 from wavesim.evaluation.foreign_pairs import BASELINE, ForeignPair, all_pairs, pair_of
 from wavesim.evaluation.foreign_runs import ComparedPair, KnownPair, register_foreign, trace_path
-from wavesim.guard.program import run_program
-from wavesim.guard.workers import worker_pool
 from wavesim.predict.prediction import improvement_of_rounds
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.workers import worker_pool
 from wavesim.trace.trace_archive import pack_traces
 
 Register = Callable[[Sequence[KnownPair]], list[RegisteredPrediction]]
@@ -148,8 +148,8 @@ def _module(pair: ForeignPair) -> PairMeasurer:
 
 def facts_of(device: str, commit: str) -> dict[str, Any]:
     """Of the run: device, date, commit, model, versions."""
+    from wavesim_gpu.driver.device import query, versions  # noqa: PLC0415  # as above
     from wavesim_gpu.record.stamps import device_fields  # noqa: PLC0415  # needs CuPy
-    from wavesim_gpu.runtime.device import query, versions  # noqa: PLC0415  # as above
 
     return {
         "device": device,
@@ -173,7 +173,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     pairs = all_pairs()
     if options.pairs is not None:
         pairs = tuple(map(pair_of, tomllib.loads(options.pairs.read_text(encoding="utf-8"))["pairs"]))
-    from wavesim_gpu.runtime.gpu_at_hand import require_gpu  # noqa: PLC0415  # needs CuPy
+    from wavesim_gpu.driver.gpu_at_hand import require_gpu  # noqa: PLC0415  # needs CuPy
 
     require_gpu(options.device)
     runner = ForeignRunner(

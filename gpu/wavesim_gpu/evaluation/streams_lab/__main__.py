@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.errors import DescriptionError, DeviceError, WavesimError
-from wavesim.guard.bounds import whole
-from wavesim.guard.escaping import lines
-from wavesim.guard.options import OneLineParser, integer
-from wavesim.guard.program import run_program
-from wavesim.guard.reading import read_text
-from wavesim.guard.writing import require_writable, write_text
+from wavesim.safe_io.bounds import whole
+from wavesim.safe_io.escaping import lines
+from wavesim.safe_io.options import OneLineParser, integer
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.reading import read_text
+from wavesim.safe_io.writing import require_writable, write_text
 from wavesim.streams.examples import EXAMPLES
+from wavesim_gpu.driver.device import require_cupy
 from wavesim_gpu.evaluation.streams_lab.worker import measured
 from wavesim_gpu.runner import current_commit
-from wavesim_gpu.runtime.device import require_cupy
 
 NAME = "wavesim_gpu.evaluation.streams_lab"
 ROUNDS, MOST_ROUNDS, LIMIT_S, MOST_BYTES = 20, 1000, 300, 1 << 24

@@ -23,8 +23,8 @@ from wavesim.streams.program import (
     SynchronizeDevice,
     WaitEvent,
 )
+from wavesim_gpu.driver.device import require_cupy
 from wavesim_gpu.evaluation.streams_lab.program_run import ProgramRun
-from wavesim_gpu.runtime.device import require_cupy
 
 ASYNC_ENGINES = 40  # cudaDevAttrAsyncEngineCount
 CALLS, CHAIN = 100, 12

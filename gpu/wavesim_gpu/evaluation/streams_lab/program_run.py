@@ -29,9 +29,9 @@ from wavesim.streams.program import (
     SynchronizeStream,
     WaitEvent,
 )
-from wavesim_gpu.runtime.compiler import Build
-from wavesim_gpu.runtime.device import require_cupy
-from wavesim_gpu.runtime.functions import load_function
+from wavesim_gpu.driver.compiler import Build
+from wavesim_gpu.driver.device import require_cupy
+from wavesim_gpu.driver.functions import load_function
 
 SOURCE = Path(__file__).parent / "hold.cu"
 TO_DEVICE, TO_HOST, WITHIN = 1, 2, 3  # cudaMemcpyKind

@@ -7,10 +7,10 @@ in turns, and says whether copies have queues of their own.
 from typing import Any
 
 from wavesim.streams.examples import EXAMPLES
+from wavesim_gpu.driver.device import query, versions
 from wavesim_gpu.evaluation.streams_lab.calibration import Calibrator
 from wavesim_gpu.evaluation.streams_lab.program_run import ProgramRun
 from wavesim_gpu.runner import WrongResultError
-from wavesim_gpu.runtime.device import query, versions
 
 WARM_UPS = 2
 

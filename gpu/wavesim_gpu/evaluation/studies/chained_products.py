@@ -12,18 +12,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 from statistics import median
 
-from wavesim.guard.program import run_program
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.parsing import parse_plan
+from wavesim.safe_io.program import run_program
 from wavesim.workloads.layers import chain_of, transformer_layer
+from wavesim_gpu.driver.compiler import Build
+from wavesim_gpu.driver.functions import compile_ahead
+from wavesim_gpu.driver.references import reference
+from wavesim_gpu.driver.timing import interleaved_ns
 from wavesim_gpu.kernels.sm90.gemm_sm90 import ChainedHopper, Hopper
 from wavesim_gpu.program import Program
 from wavesim_gpu.runner import CupyRunner, WrongResultError
-from wavesim_gpu.runtime.compiler import Build
-from wavesim_gpu.runtime.functions import compile_ahead
-from wavesim_gpu.runtime.references import reference
-from wavesim_gpu.runtime.timing import interleaved_ns
 
 CASES = (
     ("gpt3-145b", 1024, "attention"),

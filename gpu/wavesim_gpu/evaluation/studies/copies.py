@@ -24,18 +24,18 @@ from wavesim.model.stage import Stage
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import TileSync
 from wavesim_gpu.cusync.sync_state import LIMIT_S, SyncState
+from wavesim_gpu.driver.clocks import Sampler
+from wavesim_gpu.driver.compiler import Build
+from wavesim_gpu.driver.device import query, require_cupy
+from wavesim_gpu.driver.device_launch import DeviceLaunch
+from wavesim_gpu.driver.functions import load_function
+from wavesim_gpu.driver.launches import Launches
+from wavesim_gpu.driver.timing import Contender, Rounds
 from wavesim_gpu.evaluation.studies.checked_candidates import NONE, CheckedCandidate, judged_again, or_stuck
 from wavesim_gpu.evaluation.studies.result_rows import describe_case, time_together
 from wavesim_gpu.kernels.stage_backend import KernelLaunch
 from wavesim_gpu.program import wait_launch
 from wavesim_gpu.runner import OutputCheck
-from wavesim_gpu.runtime.clocks import Sampler
-from wavesim_gpu.runtime.compiler import Build
-from wavesim_gpu.runtime.device import query, require_cupy
-from wavesim_gpu.runtime.device_launch import DeviceLaunch
-from wavesim_gpu.runtime.functions import load_function
-from wavesim_gpu.runtime.launches import Launches
-from wavesim_gpu.runtime.timing import Contender, Rounds
 
 SOURCE = Path(__file__).parents[2] / "kernels" / "copy.cu"
 BYTES_PER_BLOCK = 16 << 10  # as in copy.cu

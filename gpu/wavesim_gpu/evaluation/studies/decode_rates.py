@@ -19,18 +19,18 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from wavesim.guard.program import run_program
-from wavesim.guard.writing import require_writable, write_text
 from wavesim.model.attention import AttentionDecode
 from wavesim.model.decode_splits import best_splits
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.plan import StreamSync
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.writing import require_writable, write_text
+from wavesim_gpu.driver.device import query, require_cupy
+from wavesim_gpu.driver.references import reference
+from wavesim_gpu.driver.timing import Contender, interleaved_ns
 from wavesim_gpu.runner import CupyRunner, WrongResultError, current_commit
-from wavesim_gpu.runtime.device import query, require_cupy
-from wavesim_gpu.runtime.references import reference
-from wavesim_gpu.runtime.timing import Contender, interleaved_ns
 
 ROUNDS = 21
 REPEATS = 8  # runs in one graph, whose own start takes microseconds

@@ -12,6 +12,11 @@ from typing import Any
 
 from wavesim.errors import DescriptionError
 from wavesim.model.pipeline import Pipeline
+from wavesim_gpu.driver.compiler import Build
+from wavesim_gpu.driver.functions import compile_all, wanted_kernels
+from wavesim_gpu.driver.operands import Operands, bind
+from wavesim_gpu.driver.references import reference
+from wavesim_gpu.driver.timing import Rounds
 from wavesim_gpu.evaluation.baselines.cublaslt import LtChain
 from wavesim_gpu.evaluation.baselines.torch_chain import TorchChain
 from wavesim_gpu.evaluation.studies.checked_candidates import (
@@ -31,11 +36,6 @@ from wavesim_gpu.evaluation.studies.result_rows import (
 from wavesim_gpu.evaluation.studies.tile_configs import TileConfig, Workload, mlp_pair, weight_bytes
 from wavesim_gpu.planned_kernels import kernels_of
 from wavesim_gpu.runner import CupyRunner, OutputCheck
-from wavesim_gpu.runtime.compiler import Build
-from wavesim_gpu.runtime.functions import compile_all, wanted_kernels
-from wavesim_gpu.runtime.operands import Operands, bind
-from wavesim_gpu.runtime.references import reference
-from wavesim_gpu.runtime.timing import Rounds
 
 LIBRARIES: Mapping[str, Callable[[Operands, int], Any]] = {"cublaslt": LtChain, "torch": TorchChain}
 SAME_CUT, PREDICTED = "same-cut", "predicted"

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from wavesim_gpu.driver.compiler import Build
+from wavesim_gpu.driver.device import query, require_cupy
+from wavesim_gpu.driver.functions import load_function
+from wavesim_gpu.driver.timing import Rounds
 from wavesim_gpu.evaluation.studies.result_rows import describe_case
 from wavesim_gpu.record.layout import RECORD
 from wavesim_gpu.runner import OutputCheck
-from wavesim_gpu.runtime.compiler import Build
-from wavesim_gpu.runtime.device import query, require_cupy
-from wavesim_gpu.runtime.functions import load_function
-from wavesim_gpu.runtime.timing import Rounds
 
 SOURCE = Path(__file__).parents[2] / "kernels" / "primitives.cu"
 # In the order of primitives.cu.

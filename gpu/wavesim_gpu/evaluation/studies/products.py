@@ -14,6 +14,12 @@ from wavesim.model.kernel import Gemm
 from wavesim.plan.order import Order
 from wavesim.plan.parsing import SCHEDULES
 from wavesim.plan.plan import Plan
+from wavesim_gpu.driver.compiler import Build
+from wavesim_gpu.driver.device import query
+from wavesim_gpu.driver.functions import compile_all, wanted_kernels
+from wavesim_gpu.driver.operands import Operands, bind
+from wavesim_gpu.driver.references import reference
+from wavesim_gpu.driver.timing import Contender, Rounds
 from wavesim_gpu.evaluation.baselines.cublaslt import LtChain
 from wavesim_gpu.evaluation.studies.candidate_kernels import CandidateKernels
 from wavesim_gpu.evaluation.studies.checked_candidates import (
@@ -31,12 +37,6 @@ from wavesim_gpu.evaluation.studies.result_rows import (
 )
 from wavesim_gpu.evaluation.studies.tile_configs import TileConfig, single
 from wavesim_gpu.runner import CupyRunner, OutputCheck, WrongResultError
-from wavesim_gpu.runtime.compiler import Build
-from wavesim_gpu.runtime.device import query
-from wavesim_gpu.runtime.functions import compile_all, wanted_kernels
-from wavesim_gpu.runtime.operands import Operands, bind
-from wavesim_gpu.runtime.references import reference
-from wavesim_gpu.runtime.timing import Contender, Rounds
 
 MAX_SPLIT, MIN_CHUNKS = 12, 4  # splits of K, and k-blocks in each of them
 FULL = 0.9  # of the last wave, in blocks

@@ -10,13 +10,13 @@ from typing import Any
 
 from wavesim.evaluation.stored_kernels import kernels_named
 from wavesim.plan.launch import StreamPerStage
+from wavesim_gpu.driver.compiler import Build
+from wavesim_gpu.driver.references import reference
 from wavesim_gpu.evaluation.studies.checked_candidates import NONE, sharing_entry, time_and_judge
 from wavesim_gpu.evaluation.studies.result_rows import describe_case
 from wavesim_gpu.evaluation.studies.tile_configs import TileConfig, mlp_pair
 from wavesim_gpu.program import Program
 from wavesim_gpu.runner import CupyRunner, WrongResultError
-from wavesim_gpu.runtime.compiler import Build
-from wavesim_gpu.runtime.references import reference
 
 TOKENS = 1024
 

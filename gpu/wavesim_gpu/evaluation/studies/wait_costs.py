@@ -15,12 +15,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from wavesim.guard.program import run_program
-from wavesim.guard.writing import write_text
-from wavesim_gpu.runtime.compiler import Build
-from wavesim_gpu.runtime.device import query, require_cupy, versions
-from wavesim_gpu.runtime.functions import Function, load_function
-from wavesim_gpu.runtime.timing import Contender, interleaved_ns
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.writing import write_text
+from wavesim_gpu.driver.compiler import Build
+from wavesim_gpu.driver.device import query, require_cupy, versions
+from wavesim_gpu.driver.functions import Function, load_function
+from wavesim_gpu.driver.timing import Contender, interleaved_ns
 
 SOURCE = Path(__file__).with_suffix(".cu")
 K_BLOCKS, COLUMNS = 192, 12

@@ -15,8 +15,8 @@ import tempfile
 from pathlib import Path
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.options import number
-from wavesim.guard.program import run_program
+from wavesim.safe_io.options import number
+from wavesim.safe_io.program import run_program
 from wavesim_gpu.evaluation.two_gpus.cases import LISTS, shapes
 
 PARTS = ("right", "killed", "skew", "times", "alone", "both", "operators")

@@ -15,6 +15,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from wavesim_gpu.driver.device import require_cupy
+from wavesim_gpu.driver.operands import random_operands
+from wavesim_gpu.driver.references import reference, relative_errors
 from wavesim_gpu.evaluation.two_gpus.cases import SharedCase, expected_of, operands_of, relative_error
 from wavesim_gpu.evaluation.two_gpus.graphs import (
     REPEATS,
@@ -32,9 +35,6 @@ from wavesim_gpu.peers.options import CallOptions
 from wavesim_gpu.peers.problem import SharedGemm
 from wavesim_gpu.peers.programs import SharedGemmProgram
 from wavesim_gpu.program import Program
-from wavesim_gpu.runtime.device import require_cupy
-from wavesim_gpu.runtime.operands import random_operands
-from wavesim_gpu.runtime.references import reference, relative_errors
 
 SHALLOW_K = 64
 ON_ALL_SMS = CallOptions("stores", reduce_blocks=0, limit_s=LIMIT_S)

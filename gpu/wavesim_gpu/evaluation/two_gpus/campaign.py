@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.errors import DescriptionError, DeviceError, WavesimError
-from wavesim.guard.appending import open_appending
-from wavesim.guard.options import BAD_INPUT, OneLineParser, integer, number
-from wavesim.guard.program import run_program
-from wavesim.guard.reading import read_text
-from wavesim.guard.writing import require_writable, write_text
+from wavesim.safe_io.appending import open_appending
+from wavesim.safe_io.options import BAD_INPUT, OneLineParser, integer, number
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.reading import read_text
+from wavesim.safe_io.writing import require_writable, write_text
+from wavesim_gpu.driver.device import compute_capability, require_cupy
 from wavesim_gpu.evaluation.two_gpus.__main__ import devices_of, require_kraken
 from wavesim_gpu.evaluation.two_gpus.steps import (
     BEGIN_S,
@@ -43,7 +44,6 @@ from wavesim_gpu.evaluation.two_gpus.steps import (
 from wavesim_gpu.peers.choice import HOPPER
 from wavesim_gpu.peers.groups import require_access
 from wavesim_gpu.runner import current_commit
-from wavesim_gpu.runtime.device import compute_capability, require_cupy
 
 MINUTES = 25.0
 ENDING_S = 10.0  # until a process that was asked to end is killed

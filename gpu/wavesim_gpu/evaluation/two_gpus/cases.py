@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import wavesim.evaluation
-from wavesim.guard.documents import read_toml
+from wavesim.safe_io.documents import read_toml
+from wavesim_gpu.driver.element_types import from_float32, to_float32
 from wavesim_gpu.peers.groups import PeerGroup
 from wavesim_gpu.peers.problem import SharedGemm
 from wavesim_gpu.peers.programs import RankArrays, shapes_of
-from wavesim_gpu.runtime.element_types import from_float32, to_float32
 
 SHAPES = Path(wavesim.evaluation.__file__).with_name("peer_shapes.toml")
 LISTS = ("first", "second", "development")

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from wavesim.evaluation.peer_timed import OPERATORS, SECOND_TIMED, medians, timed_lines
-from wavesim.guard.program import run_program
-from wavesim.guard.writing import write_text
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.writing import write_text
 from wavesim_gpu.peers.choice import CHOICES, LIBRARY, USUAL_TILE, PeerChoice
 
 HEAD = """\

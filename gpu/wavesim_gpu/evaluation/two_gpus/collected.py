@@ -18,10 +18,10 @@ from wavesim.evaluation import peer_timed
 from wavesim.evaluation.peer_page import MEASURED, MOST_BYTES, NOT_YET, PAGE
 from wavesim.evaluation.peer_registered import ALONE, FIRST, SECOND
 from wavesim.evaluation.peer_trials import TRIALS, trial_lines
-from wavesim.guard.options import BAD_INPUT
-from wavesim.guard.program import run_program
-from wavesim.guard.reading import read_text
-from wavesim.guard.writing import write_text
+from wavesim.safe_io.options import BAD_INPUT
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.reading import read_text
+from wavesim.safe_io.writing import write_text
 from wavesim_gpu.evaluation.two_gpus import choices, steps
 from wavesim_gpu.evaluation.two_gpus.entries import entries_of
 from wavesim_gpu.evaluation.two_gpus.merged import in_one

@@ -14,10 +14,10 @@ from typing import Any
 
 from wavesim.errors import RecordingError
 from wavesim.evaluation.peer_page import MEASURED
-from wavesim.guard.documents import json_value
-from wavesim.guard.program import run_program
-from wavesim.guard.reading import read_text
-from wavesim.guard.writing import write_text
+from wavesim.safe_io.documents import json_value
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.reading import read_text
+from wavesim.safe_io.writing import write_text
 
 MOST_BYTES = 1 << 24
 # As the simulator calls what PyTorch's symmetric memory does.

@@ -14,9 +14,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from wavesim_gpu.driver.device import require_cupy
 from wavesim_gpu.evaluation.two_gpus.cases import SharedCase, operands_of
 from wavesim_gpu.evaluation.two_gpus.turns import PeerContender
-from wavesim_gpu.runtime.device import require_cupy
 
 REPEATS, WARM_UP = 10, 5
 

@@ -14,10 +14,10 @@ from typing import Any
 
 from wavesim.errors import RecordingError
 from wavesim.evaluation.peer_timed import COLLECTIVES, TIMED
-from wavesim.guard.documents import json_value
-from wavesim.guard.program import run_program
-from wavesim.guard.reading import read_text
-from wavesim.guard.writing import write_text
+from wavesim.safe_io.documents import json_value
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.reading import read_text
+from wavesim.safe_io.writing import write_text
 from wavesim_gpu.evaluation.two_gpus.cases import LISTS, shapes
 from wavesim_gpu.evaluation.two_gpus.entries import MOST_BYTES
 

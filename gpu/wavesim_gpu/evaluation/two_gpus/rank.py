@@ -15,12 +15,12 @@ from typing import Any
 import torch.distributed as dist
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.appending import append_line
 from wavesim.model.collective import Collective
+from wavesim.safe_io.appending import append_line
+from wavesim_gpu.driver.device import require_cupy
 from wavesim_gpu.evaluation.two_gpus.cases import SharedCase, relative_error
 from wavesim_gpu.evaluation.two_gpus.variants import problem_of
 from wavesim_gpu.peers.programs import SharedGemmProgram
-from wavesim_gpu.runtime.device import require_cupy
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from statistics import median
 from typing import Any
 
 from wavesim.errors import RecordingError
-from wavesim.guard.documents import json_value
-from wavesim.guard.reading import read_text
-from wavesim.guard.writing import write_text
 from wavesim.model.collective import Collective
+from wavesim.safe_io.documents import json_value
+from wavesim.safe_io.reading import read_text
+from wavesim.safe_io.writing import write_text
 from wavesim_gpu.evaluation.two_gpus.__main__ import KINDS, SKEWED, TIMED, TRIED, WHOLE, takes
 from wavesim_gpu.evaluation.two_gpus.cases import shapes
 from wavesim_gpu.evaluation.two_gpus.variants import variants_of

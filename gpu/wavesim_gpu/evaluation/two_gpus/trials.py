@@ -13,6 +13,7 @@ from typing import Any
 
 from wavesim.errors import DeadlockError
 from wavesim.model.collective import Collective
+from wavesim_gpu.driver.device import require_cupy
 from wavesim_gpu.evaluation.two_gpus.cases import (
     SharedCase,
     expected_of,
@@ -37,7 +38,6 @@ from wavesim_gpu.peers.groups import ProcessPeers
 from wavesim_gpu.peers.options import CallOptions
 from wavesim_gpu.peers.problem import NormedGemm, SharedGemm
 from wavesim_gpu.peers.programs import SharedGemmProgram
-from wavesim_gpu.runtime.device import require_cupy
 
 LONGEST_SKEW_S, HELD_UP = 0.005, 0.01  # a rank is delayed up to this, before so many of its calls
 CHECKED_EVERY, KILLED_AFTER = 100, 50

@@ -21,7 +21,8 @@ import torch.distributed as dist
 import torch.multiprocessing as processes
 
 from wavesim.errors import DeadlockError
-from wavesim.guard.appending import append_line
+from wavesim.safe_io.appending import append_line
+from wavesim_gpu.driver.device import require_cupy, versions
 from wavesim_gpu.evaluation.two_gpus.alone import parts_alone
 from wavesim_gpu.evaluation.two_gpus.cases import SharedCase, expected_of, operands_of
 from wavesim_gpu.evaluation.two_gpus.graphs import (
@@ -54,7 +55,6 @@ from wavesim_gpu.evaluation.two_gpus.turns import PeerContender, fastest, in_tur
 from wavesim_gpu.evaluation.two_gpus.variants import DTYPE, Variant, variants_of
 from wavesim_gpu.peers.groups import ProcessPeers
 from wavesim_gpu.peers.programs import SharedGemmProgram
-from wavesim_gpu.runtime.device import require_cupy, versions
 
 # NVLink multicast can put the host's GPUs out of service: off in whatever might use it.
 NO_MULTICAST = {

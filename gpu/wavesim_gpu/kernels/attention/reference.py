@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from wavesim.model.attention import Attention, AttentionDecode
+from wavesim_gpu.driver.device import require_cupy
 from wavesim_gpu.kernels.attention.dropout import kept
-from wavesim_gpu.runtime.device import require_cupy
 
 
 def attention_reference(work: Attention, q: Any, k: Any, v: Any) -> Any:

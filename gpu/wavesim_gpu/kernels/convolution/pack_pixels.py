@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from wavesim.errors import DescriptionError
-from wavesim.guard.bounds import shown
 from wavesim.model.convolution import CHANNEL_UNIT, Conv2D
 from wavesim.model.convolution_reads import pixels_read
 from wavesim.model.dependency import Dependency, x, y
@@ -22,6 +21,7 @@ from wavesim.model.own_kernel import OwnKernel
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.regions import Matrix, Read, Region, Write
 from wavesim.model.stage import Stage
+from wavesim.safe_io.bounds import shown
 
 SOURCE = Path(__file__).with_suffix(".cu")
 ROWS, THREADS = 4, 256  # image rows of a block, as many of its threads

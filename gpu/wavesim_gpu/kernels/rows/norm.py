@@ -12,6 +12,7 @@ import numpy as np
 from wavesim.model.device import Device
 from wavesim.model.rows import Norm
 from wavesim.plan.plan import Plan
+from wavesim_gpu.driver.device import require_cupy
 from wavesim_gpu.kernels.rows.row_kernel import (
     ROW_MATRIX,
     ROW_TILES,
@@ -25,7 +26,6 @@ from wavesim_gpu.kernels.rows.row_kernel import (
     tiles_record,
 )
 from wavesim_gpu.kernels.stage_backend import KernelLaunch, OperandPlace, Scratch
-from wavesim_gpu.runtime.device import require_cupy
 
 MATRICES = ("x", "residual", "sum", "out")
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from wavesim.errors import CompileError, DeviceError
+from wavesim_gpu.driver.compiler import INSTALL
 from wavesim_gpu.kernels.convolution.im2col import Im2colMap
-from wavesim_gpu.runtime.compiler import INSTALL
 
 ELEMENT_BYTES = 2
 PANEL = 64  # columns of one swizzled piece of shared memory, 128 bytes

@@ -6,9 +6,9 @@ from statistics import median
 
 from wavesim.model.attention import Attention
 from wavesim.model.stage import Stage
+from wavesim_gpu.driver.element_types import TOLERANCE
 from wavesim_gpu.evaluation.attention_bench import BACKEND, PLANS, RIVAL, STAGE, line_of, shapes
 from wavesim_gpu.kernels.backends import backend_of
-from wavesim_gpu.runtime.element_types import TOLERANCE
 
 ROOT = Path(__file__).parents[4]
 

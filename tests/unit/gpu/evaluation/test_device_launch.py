@@ -7,10 +7,10 @@ import pytest
 
 from wavesim.errors import CompileError, WavesimError
 from wavesim.streams.uneven_work import THREADS, UnevenWork, items_of
+from wavesim_gpu.driver import device_linking
 from wavesim_gpu.evaluation import device_launch
 from wavesim_gpu.evaluation.device_launch import CALLERS, GATHERED, THRESHOLDS, call_figures, uneven_tables
 from wavesim_gpu.evaluation.measuring_process import MeasuringProcess
-from wavesim_gpu.runtime import device_linking
 
 ITEMS = items_of(range(device_launch.PARENT_BLOCKS * THREADS))
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from wavesim.errors import WavesimError
+from wavesim_gpu.driver.timing import Contender
 from wavesim_gpu.evaluation import ladder
-from wavesim_gpu.runtime.timing import Contender
 
 SIZES = {"reduction": 5000, "convolution": 700, "matmul": 70}
 

@@ -13,6 +13,8 @@ from wavesim.errors import DescriptionError
 from wavesim.evaluation.layer_results import load_layers, summary_lines
 from wavesim.model.device import load
 from wavesim_gpu.__main__ import main
+from wavesim_gpu.driver import compiler, cubin_cache
+from wavesim_gpu.driver.timing import Rounds
 from wavesim_gpu.evaluation import layer_bench
 from wavesim_gpu.evaluation.layer_bench import run_layers
 from wavesim_gpu.evaluation.layer_contenders import way_label
@@ -20,8 +22,6 @@ from wavesim_gpu.evaluation.layer_first_calls import Compilations, watched_compi
 from wavesim_gpu.evaluation.layer_operands import LayerOperands
 from wavesim_gpu.evaluation.layer_shapes import all_shapes
 from wavesim_gpu.layers import mlp as mlp_calls
-from wavesim_gpu.runtime import compiler, cubin_cache
-from wavesim_gpu.runtime.timing import Rounds
 
 GOOD = {"is_good": True, "rms_roundings": 1.0, "largest_roundings": 5.0}
 TIMES = {

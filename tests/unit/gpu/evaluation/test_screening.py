@@ -9,6 +9,8 @@ import pytest
 from wavesim.errors import DeadlockError
 from wavesim.model.device import load
 from wavesim.plan.order import parse_order
+from wavesim_gpu.driver.clocks import Reading
+from wavesim_gpu.driver.timing import Rounds
 from wavesim_gpu.evaluation import bench
 from wavesim_gpu.evaluation.studies import checked_candidates, pairs, products
 from wavesim_gpu.evaluation.studies.candidate_kernels import HOPPER
@@ -25,8 +27,6 @@ from wavesim_gpu.evaluation.studies.products import KernelConfig, ways_of
 from wavesim_gpu.evaluation.studies.result_rows import SCREENING_ROUNDS
 from wavesim_gpu.evaluation.studies.tile_configs import TileConfig, mlp_pair
 from wavesim_gpu.runner import OutputCheck
-from wavesim_gpu.runtime.clocks import Reading
-from wavesim_gpu.runtime.timing import Rounds
 
 ROW = parse_order("row")
 GOOD = OutputCheck({}, is_right=True, has_right_semaphores=True)

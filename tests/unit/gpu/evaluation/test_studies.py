@@ -9,6 +9,10 @@ from cubin_facts import registers_at_launch
 from wavesim.codegen.single_stage import stage_header
 from wavesim.model.device import load
 from wavesim.plan.order import parse_order
+from wavesim_gpu.driver.clock_stamps import mean_clocks
+from wavesim_gpu.driver.compiler import Build, compile_cubin
+from wavesim_gpu.driver.functions import GENERATED
+from wavesim_gpu.driver.timing import Rounds
 from wavesim_gpu.evaluation.studies import copies, decode_rates
 from wavesim_gpu.evaluation.studies.candidate_kernels import HOPPER, PORTABLE, entrant_for
 from wavesim_gpu.evaluation.studies.copies import full_wave, ways_on
@@ -20,10 +24,6 @@ from wavesim_gpu.evaluation.studies.products import splits_of, ways_of
 from wavesim_gpu.evaluation.studies.result_rows import describe_case
 from wavesim_gpu.evaluation.studies.tile_configs import TileConfig, mlp_pair, products_of, weight_bytes
 from wavesim_gpu.runner import OutputCheck
-from wavesim_gpu.runtime.clock_stamps import mean_clocks
-from wavesim_gpu.runtime.compiler import Build, compile_cubin
-from wavesim_gpu.runtime.functions import GENERATED
-from wavesim_gpu.runtime.timing import Rounds
 
 ROW = parse_order("row")
 GOOD = OutputCheck({}, is_right=True, has_right_semaphores=True)

@@ -9,17 +9,17 @@ import pytest
 from small_pipelines import pair
 
 from wavesim.errors import DescriptionError, OutputError
-from wavesim.hang.mirror import ERRORS, load_mirror
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import RowSync
+from wavesim.safety.hang.mirror import ERRORS, load_mirror
 from wavesim_gpu.cusync import sync_state
 from wavesim_gpu.cusync.layout import ERROR_BUFFER
 from wavesim_gpu.cusync.sync_state import SyncState
+from wavesim_gpu.driver import launches
+from wavesim_gpu.driver.device_launch import DeviceLaunch
 from wavesim_gpu.hang import semaphore_mirror
 from wavesim_gpu.hang.semaphore_mirror import SemaphoreMirror, counters, mirror_semaphores, of_state
 from wavesim_gpu.kernels.stage_backend import KernelLaunch
-from wavesim_gpu.runtime import launches
-from wavesim_gpu.runtime.device_launch import DeviceLaunch
 
 
 class Array(np.ndarray):

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from wavesim.model.device import load
+from wavesim_gpu.driver import cubin_cache
 from wavesim_gpu.layers import kept
 from wavesim_gpu.layers.candidates import MlpCandidate
 from wavesim_gpu.layers.choose import LIBRARY, Choice
 from wavesim_gpu.layers.description import MlpShape
-from wavesim_gpu.runtime import cubin_cache
 
 SHAPE, H200 = MlpShape(512, 4096, 11008, 4096, "bf16", "swiglu", "separate"), load("h200")
 SOFTWARE = {"driver": "580.1", "kernels": "0123456789abcdef"}
@@ -128,7 +128,7 @@ from wavesim_gpu.layers import kept
 from wavesim_gpu.layers.candidates import MlpCandidate
 from wavesim_gpu.layers.choose import Choice
 from wavesim_gpu.layers.description import MlpShape
-from wavesim_gpu.runtime import cubin_cache
+from wavesim_gpu.driver import cubin_cache
 
 cubin_cache.use(Path(sys.argv[1]))
 shape = MlpShape(512, 4096, 11008, 4096, "bf16", "swiglu", "separate")

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from wavesim.errors import DescriptionError
+from wavesim_gpu.driver import tensors
+from wavesim_gpu.driver.tensors import Tensor, dense_strides, tensor_of
 from wavesim_gpu.layers.arguments import layout_of
-from wavesim_gpu.runtime import tensors
-from wavesim_gpu.runtime.tensors import Tensor, dense_strides, tensor_of
 
 _next = iter(range(1 << 20, 1 << 40, 1 << 24))
 

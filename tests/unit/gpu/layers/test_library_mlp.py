@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from pretended_cublas import ACTIVATED, WORKSPACE, PretendedStream, pretend, stored
 
+from wavesim_gpu.driver import cublaslt
+from wavesim_gpu.driver.element_types import TOLERANCE, to_float32
 from wavesim_gpu.layers import library
 from wavesim_gpu.layers.description import GATED, MlpCall, MlpShape
 from wavesim_gpu.layers.library import LibraryMlp
-from wavesim_gpu.runtime import cublaslt
-from wavesim_gpu.runtime.element_types import TOLERANCE, to_float32
 
 FORMS = [(word, None) for word in (None, "gelu", "gelu-exact", "relu", "silu")]
 FORMS += list(itertools.product(("swiglu", "geglu", "geglu-exact"), ("separate", "packed")))

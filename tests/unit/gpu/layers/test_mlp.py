@@ -10,11 +10,11 @@ from noted_gpu import NotedGpu
 import wavesim_gpu
 from wavesim.errors import CompileError, DescriptionError, DeviceError
 from wavesim.model.device import load
+from wavesim_gpu.driver import cubin_cache
 from wavesim_gpu.layers import kept, mlp, prepared, tuning
 from wavesim_gpu.layers.candidates import MlpCandidate
 from wavesim_gpu.layers.choose import LIBRARY, Choice
 from wavesim_gpu.layers.description import MlpShape
-from wavesim_gpu.runtime import cubin_cache
 
 WORD = "hopper persistent+pdl+row grouped:8 128x256 128x256"
 

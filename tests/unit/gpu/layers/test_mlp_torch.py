@@ -9,11 +9,11 @@ torch = pytest.importorskip("torch")
 
 import wavesim_gpu  # noqa: E402  # not where PyTorch is missing
 from wavesim.errors import DescriptionError  # noqa: E402
+from wavesim_gpu.driver.tensors import Tensor  # noqa: E402
 from wavesim_gpu.layers import mlp as calls  # noqa: E402
 from wavesim_gpu.layers import prepared  # noqa: E402
 from wavesim_gpu.layers.choose import Choice  # noqa: E402
 from wavesim_gpu.layers.torch_ops import in_torch_ops  # noqa: E402
-from wavesim_gpu.runtime.tensors import Tensor  # noqa: E402
 
 
 def operands(dtype=torch.float16):

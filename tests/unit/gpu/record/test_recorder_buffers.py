@@ -7,7 +7,6 @@ import pytest
 
 from wavesim.analysis.difference import explain_difference
 from wavesim.analysis.metrics import metrics_of
-from wavesim.check.invariants import violations
 from wavesim.costs.calibration import calibrate
 from wavesim.costs.cost_model import CostModel
 from wavesim.errors import DescriptionError, RecordingError
@@ -15,6 +14,7 @@ from wavesim.model.device import load
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync
 from wavesim.predict.prediction import replay
+from wavesim.safety.invariants import violations
 from wavesim.sim.simulation import simulate
 from wavesim.trace.header import StageInfo
 from wavesim.trace.trace import Trace

@@ -1,0 +1,139 @@
+"""Kernels as loaded functions: compiled for this GPU, with the full shared-memory carve-out.
+
+Example: `load_function(SOURCE, "gemm<TileConfig<...>>", Build(), header=text)` compiles once, keeps the
+machine code on disk and the function in memory; `compile_ahead` does that for many plans at once.
+"""
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wavesim.codegen.single_stage import stage_header
+from wavesim.model.kernel import Block
+from wavesim.model.pipeline import Pipeline
+from wavesim.plan.plan import Plan
+from wavesim_gpu.driver.compiler import Build, compile_cubin
+from wavesim_gpu.driver.device import architecture, query, require_cupy
+from wavesim_gpu.kernels.backends import DEFAULT
+from wavesim_gpu.planned_kernels import kernels_of
+
+FULL_CARVEOUT = 100  # percent: without it kernels that ask for less shared memory shut each other out
+GENERATED = "generated.cuh"  # how kernels include their stage's generated header
+# A module is loaded per GPU and context, of which a GPU has several where its SMs are shared out.
+_loaded: dict[tuple[int, int, str, str, Build, str], "Function"] = {}
+
+
+@dataclass(frozen=True)
+class Function:
+    """A loaded kernel and what the driver says of it. `module` keeps it loaded."""
+
+    module: Any
+    function: Any
+    registers: int
+    static_shared_bytes: int
+    local_bytes: int
+
+    def block(self, threads: int, dynamic_shared_bytes: int) -> Block:
+        """What one of its blocks occupies."""
+        return Block(threads, self.registers, self.static_shared_bytes, dynamic_shared_bytes)
+
+    def blocks_per_sm(self, threads: int, dynamic_shared_bytes: int) -> int:
+        """Resident blocks per SM, the driver's own answer."""
+        driver = require_cupy().cuda.driver
+        return int(
+            driver.occupancyMaxActiveBlocksPerMultiprocessor(self.function.ptr, threads, dynamic_shared_bytes)
+        )
+
+
+def load_function(
+    source: Path, name: str, build: Build, dynamic_shared_bytes: int = 0, header: str = ""
+) -> Function:
+    """The named kernel, or template instance, compiled for this GPU, with the full carve-out.
+
+    `header` is the text of <generated.cuh>.
+    """
+    cupy = require_cupy()
+    context = cupy.cuda.driver.ctxGetCurrent()
+    key = (cupy.cuda.Device().id, context, f"{source}", name, build, header)
+    if key not in _loaded:
+        cubin = compile_cubin(source, _instances(name), architecture(cupy), build, {GENERATED: header})
+        module = cupy.cuda.function.Module()
+        module.load(cubin.data)
+        _loaded[key] = _configured(cupy, module, cubin.lowered.get(name, name), dynamic_shared_bytes)
+    return _loaded[key]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A kernel to be compiled: its file, template instance or name, build, and text of <generated.cuh>."""
+
+    source: Path
+    expression: str
+    build: Build
+    header: str
+
+
+def wanted_kernels(pipeline: Pipeline, plan: Plan, build: Build, default: str = DEFAULT) -> set[Wanted]:
+    """Those of a pipeline under a plan; `default` is the backend of stages that name none."""
+    texts = {stage.name: stage_header(pipeline, plan, stage.name).text for stage in pipeline.stages}
+    kernels = kernels_of(pipeline, plan, query(), default)
+    return {
+        Wanted(kernel.source, kernel.launch.expression, build, kernel.header(texts)) for kernel in kernels
+    }
+
+
+def compile_all(wanted: Iterable[Wanted]) -> None:
+    """Compiles each once, in threads, for the cache that loading reads."""
+    arch = architecture(require_cupy())
+    with ThreadPoolExecutor() as pool:
+        done = [
+            pool.submit(
+                compile_cubin,
+                one.source,
+                _instances(one.expression),
+                arch,
+                one.build,
+                {GENERATED: one.header},
+            )
+            for one in set(wanted)
+        ]
+        for compiled in done:
+            compiled.result()
+
+
+def compile_ahead(
+    pipeline: Pipeline, plans: Iterable[Plan], builds: Iterable[Build], default: str = DEFAULT
+) -> None:
+    """The kernels of several plans of one pipeline, in several builds."""
+    plans = list(plans)
+    compile_all(
+        one for build in builds for plan in plans for one in wanted_kernels(pipeline, plan, build, default)
+    )
+
+
+def _instances(name: str) -> tuple[str, ...]:
+    """The template instance that the compiler is asked for; an extern "C" kernel is there under its name."""
+    return (name,) if "<" in name else ()
+
+
+def _configured(cupy: Any, module: Any, name: str, dynamic_shared_bytes: int) -> Function:
+    driver = cupy.cuda.driver
+    function = module.get_function(name)
+    driver.funcSetAttribute(
+        function.ptr, driver.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, FULL_CARVEOUT
+    )
+    if dynamic_shared_bytes:
+        driver.funcSetAttribute(
+            function.ptr, driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, dynamic_shared_bytes
+        )
+    registers, shared, local = (
+        int(driver.funcGetAttribute(attribute, function.ptr))
+        for attribute in (
+            driver.CU_FUNC_ATTRIBUTE_NUM_REGS,
+            driver.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES,
+            driver.CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES,
+        )
+    )
+    return Function(module, function, registers, shared, local)

@@ -1,0 +1,156 @@
+"""Functions whose arguments are held to their own annotations before their body runs.
+
+Example: `LatencyExplorer(gpu=(132,))` ends with "LatencyExplorer: gpu is (132,); it must be (int, int)" and
+`LatencyExplorer(sms=132)` with the arguments that there are, where Python's own words would name a line
+inside wavesim or a trait of a slider.
+"""
+
+import collections.abc
+import dataclasses
+import functools
+import inspect
+import math
+import numbers
+import types
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from wavesim.errors import DescriptionError
+from wavesim.safe_io.bounds import shown
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+KEYWORDS, POSITIONALS = inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL
+
+
+def typed(function: Callable[P, R]) -> Callable[P, R]:
+    """The same function, with `DescriptionError` for an argument that is missing, unknown or of another type.
+
+    NaN is no `float`, and a truth value no number. Entries of lists, tuples and dicts are held to their
+    annotation; what a callable takes and gives is not looked at.
+    """
+    signature = inspect.signature(function)
+    owner = function.__qualname__.removesuffix(".__init__")
+
+    @functools.cache  # on the first call, when every name in an annotation is there
+    def hints() -> dict[str, Any]:
+        return get_type_hints(function)
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            bound = signature.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            raise DescriptionError(_unbound_text(owner, signature, kwargs, error)) from None
+        for name, value in bound.items():
+            kind = signature.parameters[name].kind
+            if name in hints() and kind is not KEYWORDS:
+                for one in value if kind is POSITIONALS else (value,):
+                    require_type(owner, name, one, hints()[name])
+        return function(*args, **kwargs)
+
+    return checked
+
+
+def require_fields(value: Any) -> None:
+    """Each field of a dataclass is as annotated. Raises `DescriptionError`."""
+    hints = get_type_hints(type(value))
+    for field in dataclasses.fields(value):
+        require_type(type(value).__name__, field.name, getattr(value, field.name), hints[field.name])
+
+
+def require_type(owner: str, name: str, value: object, hint: Any) -> None:
+    """Raises `DescriptionError` for a value that is not as annotated."""
+    if not conforms(value, hint):
+        raise DescriptionError(f"{owner}: {name} is {shown(value)}; it must be {hint_text(hint)}")
+
+
+def conforms(value: Any, hint: Any) -> bool:
+    """Whether a value is as annotated. What an annotation says beyond a type is not asked."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return any(conforms(value, one) for one in inner)
+    if origin is Literal:
+        return any(type(value) is type(one) and value == one for one in inner)
+    if origin is not None:
+        return _conforms_inside(value, origin, inner)
+    if hint in NUMBERS:
+        return NUMBERS[hint](value)
+    kind = types.NoneType if hint is None else hint
+    is_open = kind is Any or not isinstance(kind, type)  # a type variable
+    if is_open or (getattr(kind, "_is_protocol", False) and not getattr(kind, "_is_runtime_protocol", False)):
+        return True
+    return isinstance(value, kind)
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def _is_number(value: object) -> bool:
+    is_real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    return is_real and not (isinstance(value, float) and math.isnan(value))
+
+
+NUMBERS: dict[Any, Callable[[object], bool]] = {int: _is_integer, float: _is_number}
+
+
+def _conforms_inside(value: Any, origin: Any, inner: tuple[Any, ...]) -> bool:
+    """Of an annotation with brackets, such as `tuple[int, int]`."""
+    if origin is tuple and isinstance(value, tuple) and inner[-1] is not Ellipsis:
+        return len(value) == len(inner) and all(map(conforms, value, inner))
+    is_array = hasattr(value, "__getitem__") and hasattr(value, "__len__")  # which is no `Sequence`
+    if isinstance(value, str | bytes) or not (
+        isinstance(value, origin) or (origin is collections.abc.Sequence and is_array)
+    ):
+        return False  # a text is a list of texts, and never meant
+    if isinstance(value, collections.abc.Mapping):
+        is_meant = issubclass(origin, collections.abc.Mapping)
+        return is_meant and all(map(conforms, [*value, *value.values()], _each(inner, len(value))))
+    # What can be read once only is left whole.
+    is_kept = isinstance(value, collections.abc.Collection) and issubclass(origin, collections.abc.Iterable)
+    return not is_kept or all(conforms(one, inner[0]) for one in value)
+
+
+def _each(inner: tuple[Any, ...], count: int) -> list[Any]:
+    """The annotation of each key, then that of each value."""
+    return [inner[0]] * count + [inner[1]] * count
+
+
+def hint_text(hint: Any) -> str:
+    """An annotation in words: "a Trace or None", "(int, int)", "a list, each entry a str"."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return _either(map(hint_text, inner))
+    if origin is Literal:
+        return _either(map(repr, inner))
+    if origin is None:
+        name = "None" if hint is types.NoneType else getattr(hint, "__name__", str(hint))
+        return name if name == "None" else f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
+    if origin is tuple and inner[-1] is not Ellipsis:
+        return f"({', '.join(getattr(one, '__name__', str(one)) for one in inner)})"
+    if origin is collections.abc.Callable:
+        return "a function"
+    is_dict = issubclass(origin, collections.abc.Mapping)
+    kind = "dict" if is_dict else "tuple" if origin is tuple else "list"
+    return f"a {kind}, each {'value' if is_dict else 'entry'} {hint_text(inner[is_dict])}"
+
+
+def _either(words: Iterable[str]) -> str:
+    """As in "1, 2 or 3"."""
+    *most, last = words
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def _unbound_text(owner: str, signature: inspect.Signature, given: Any, error: TypeError) -> str:
+    """Which argument is missing or unknown, and which there are."""
+    known = [name for name in signature.parameters if name != "self"]
+    unknown = next((name for name in given if name not in known), None)
+    there_are = f"it takes {', '.join(known)}" if known else "it takes no argument"
+    if unknown is None:
+        return f"{owner}: {error}; {there_are}"
+    near = get_close_matches(unknown, known, 1)
+    hint = f"did you mean {near[0]!r}? {there_are[0].upper()}{there_are[1:]}" if near else there_are
+    return f"{owner} has no argument {shown(unknown)}; {hint}"

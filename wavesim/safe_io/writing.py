@@ -1,0 +1,153 @@
+"""Every file that wavesim writes: whole or not at all, and one writer at a time.
+
+Example: the disk fills while a report is written. The report of yesterday, at the same path, is still whole:
+the new one was written beside it, flushed to the disk and only then renamed into place.
+"""
+
+import contextlib
+import os
+import re
+import secrets
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from wavesim.errors import OutputError
+from wavesim.safe_io.escaping import one_line
+
+STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
+DESCRIPTORS = ("/dev/fd", "/proc/self/fd")
+LONGEST_PATH = 4096
+
+
+def write_text(path: str | Path, text: str) -> Path:
+    """Replaces a file's content by UTF-8 text. Returns the path. Raises `OutputError`; the old file stays."""
+    return write_bytes(path, text.encode(errors="backslashreplace"))  # a lone surrogate has no UTF-8
+
+
+def write_bytes(path: str | Path, data: bytes) -> Path:
+    """Replaces a file's content. Returns the path. Raises `OutputError`; the old file stays whole."""
+    with replacing(path) as file:
+        file.write(data)
+    return Path(path)
+
+
+def require_writable(*paths: str | Path | None) -> None:
+    """Raises `OutputError` for a path that can't be written, before work whose result would be lost."""
+    for path in paths:
+        if path is not None:
+            _require_writable(Path(path))
+
+
+def _require_writable(path: Path) -> None:
+    try:
+        direct = _opened_directly(path)
+        if direct is not None:
+            direct.close()
+            return
+        folder = Path(os.path.realpath(path)).parent
+        while not folder.exists():
+            folder = folder.parent
+        # Only a file tells: on a read-only file system, root is allowed to write and still cannot.
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+@contextlib.contextmanager
+def replacing(path: str | Path) -> Iterator[BinaryIO]:
+    """A file to write to that takes the place of `path` when the block ends without an error.
+
+    Its folder is made if need be; a link keeps pointing where it points, and owner and access rights stay.
+    A device or an open descriptor, such as /dev/stdout, is written to directly. Raises `OutputError`, which
+    says that the old file is whole; `BrokenPipeError` where a descriptor's reader has gone.
+    """
+    path = Path(path)
+    try:
+        direct = _opened_directly(path)
+        if direct is None:
+            with _part_of(Path(os.path.realpath(path))) as file:
+                yield file
+        else:
+            with direct:
+                yield direct
+    except (OutputError, BrokenPipeError):
+        raise
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+def cannot_write(path: Path, error: OSError) -> OutputError:
+    """One line for a write that failed: file, reason, and what became of what was there before."""
+    kept = " What was there before is whole." if os.path.isfile(path) else ""  # noqa: PTH113  # never raises
+    reason = error.strerror or error
+    return OutputError(f"{_shown(path)}: cannot be written ({reason}); make room or give another path.{kept}")
+
+
+@contextlib.contextmanager
+def _part_of(target: Path) -> Iterator[BinaryIO]:
+    """A new file beside `target` that is renamed to it in the end, or removed after an error."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # Of a short name of its own: one made of the target's may be longer than a file system takes.
+    part = target.parent / f".{secrets.token_hex(8)}.part"
+    number = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        with os.fdopen(number, "wb") as file:
+            yield file
+            file.flush()
+            _keep_owner_and_rights(target, number)
+            os.fsync(number)
+        part.replace(target)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def _keep_owner_and_rights(target: Path, number: int) -> None:
+    """Gives an open file those of the file that it will replace, as far as this user may."""
+    try:
+        before = target.stat()
+    except FileNotFoundError:
+        return
+    with contextlib.suppress(PermissionError):
+        os.fchown(number, before.st_uid, before.st_gid)
+    os.fchmod(number, stat.S_IMODE(before.st_mode))
+
+
+def _opened_directly(path: Path) -> BinaryIO | None:
+    """A device or one of our own open descriptors, opened; None for a file that can be replaced.
+
+    Raises `OutputError` for what is neither: a FIFO would wait for a reader that may never come.
+    """
+    number = _descriptor(path)
+    if number is not None:
+        return os.fdopen(os.dup(number), "wb")
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return None
+    except ValueError as error:  # a NUL in the path
+        raise OutputError(f"{_shown(path)}: cannot be written ({error}); give another path") from None
+    if stat.S_ISCHR(mode):
+        return path.open("wb")
+    if not stat.S_ISREG(mode):
+        raise OutputError(
+            f"{_shown(path)}: not a regular file; give the path of one, or of one that is not there yet"
+        )
+    if not os.access(path, os.W_OK):
+        raise OutputError(f"{_shown(path)}: read-only; make it writable or give another path")
+    return None
+
+
+def _descriptor(path: Path) -> int | None:
+    """The number that a path such as /dev/stdout or /dev/fd/63 stands for."""
+    if str(path.parent) in DESCRIPTORS and re.fullmatch("[0-9]{1,9}", path.name):
+        return int(path.name)
+    return STREAMS.get(str(path))
+
+
+def _shown(path: Path) -> str:
+    return one_line(str(path), LONGEST_PATH)

@@ -1,0 +1,147 @@
+"""The worst-case hardware: which launch reaches the device when, and on which SM a block lands, it chooses.
+
+Example: Figure 1 without its wait-kernel. If the consumer's launch reaches the device first, four of
+its blocks take the four SMs and spin; the producer's blocks, which would end the wait, are never
+issued. With five SMs and four consumer blocks one SM stays free, and the producer runs on it.
+
+A plan is safe if, however waiting blocks are placed, they leave room for the next block of every kernel that
+still has some: also of a consumer, because what stands behind a block that does not fit waits too. Tile
+orders, policies and times don't matter: in the worst case not a single tile is finished.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from wavesim.model.device import Device
+from wavesim.model.kernel import WAIT_KERNEL, Block
+from wavesim.model.pipeline import Pipeline
+from wavesim.safety.residency import Waiting, close_sms, leaves_room
+from wavesim.safety.verdict import WorstCase
+from wavesim.safety.verdict_text import stage_of, wait_kernel_of
+from wavesim.sim.placement import Footprint, footprint
+
+
+class Adversary:
+    """Counts what can wait while something is to be issued, and what room that leaves.
+
+    `guarded` are the consumers that stand behind a wait-kernel: their blocks come after all of their
+    producers'. `clusters`: how many blocks of a stage are issued together. `copies` of the plan run at once.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        device: Device,
+        guarded: frozenset[str],
+        blocks: Mapping[str, Block] | None = None,
+        clusters: Mapping[str, int] | None = None,
+        copies: int = 1,
+    ) -> None:
+        self._device, self._guarded, self._clusters = device, guarded, clusters or {}
+        self._copies = copies
+        self._sizes = {stage.name: stage.grid.size for stage in pipeline.stages}
+        self._producers = {
+            stage.name: dependency.producers if (dependency := pipeline.dependency_of(stage.name)) else ()
+            for stage in pipeline.stages
+        }
+        kernels = {stage.name: stage.kernel for stage in pipeline.stages}
+        for name, block in (blocks or {}).items():
+            kernels[name] = replace(kernels[name], block=block)
+        self._footprints = {name: footprint(device, kernel) for name, kernel in kernels.items()}
+        self._wait_kernel = footprint(device, WAIT_KERNEL)
+        self._follow_dependencies()
+
+    def worst(self) -> tuple[WorstCase, bool]:
+        """The case of the kernel that can be starved most, and whether it is exact; of equals the first."""
+        heads = [(name, False) for name in self._sizes] + [(name, True) for name in sorted(self._guarded)]
+        cases = (self._against(*head) for head in heads)
+        return max(cases, key=lambda found: found[0].closed_sms - found[0].places)
+
+    def shares_one_sm(self) -> bool:
+        """Whether all blocks that ever wait, whoever comes first, leave room for any other on a single SM."""
+        waiting = [kind for kind in self._all_waiting(is_ordered=False) for _ in range(self._copies)]
+        is_alone = max(map(self._cluster, self._sizes)) == 1
+        return is_alone and leaves_room(
+            self._device, waiting, [*self._footprints.values(), self._wait_kernel]
+        )
+
+    def _against(self, name: str, is_wait_kernel: bool) -> tuple[WorstCase, bool]:
+        """The worst case for a stage's next block, or for a stage's wait-kernel; and whether it is exact."""
+        waiting = self._waiting(name, is_wait_kernel)
+        head = self._wait_kernel if is_wait_kernel else self._footprints[name]
+        found = close_sms(self._device, waiting, head, self._passing(name, is_wait_kernel))
+        starved = wait_kernel_of(name) if is_wait_kernel else name
+        footprints = {starved: head} | {kind.name: kind.footprint for kind in waiting}
+        case = WorstCase(
+            starved=starved,
+            closed_sms=found.closed,
+            sm_count=self._device.sm_count,
+            residents=found.residents,
+            waits_for={kind.name: self._awaited(kind.name) for kind in waiting},
+            shares={name: self._share(kind) for name, kind in footprints.items()},
+            cluster=1 if is_wait_kernel else self._cluster(name),
+        )
+        return case, found.is_exact
+
+    def _cluster(self, name: str) -> int:
+        return self._clusters.get(name, 1)
+
+    def _share(self, block: Footprint) -> float:
+        device = self._device
+        return max(
+            block.warps / device.max_warps_per_sm,
+            block.registers / device.registers_per_sm,
+            block.shared_bytes / device.shared_bytes_per_sm,
+            1 / device.max_blocks_per_sm,
+        )
+
+    def _waiting(self, name: str, is_wait_kernel: bool) -> list[Waiting]:
+        """All blocks that can be resident and wait while the head has not been issued."""
+        started = set() if is_wait_kernel else self._issued_before[name]
+        found = []
+        for kind, size in self._sizes.items():
+            is_head = kind == name and not is_wait_kernel
+            count = size - is_head * self._cluster(kind)
+            if count > 0 and self._can_wait[kind] and name not in self._issued_before[kind]:
+                found.append(Waiting(kind, self._footprints[kind], count))
+            stands_alone = kind in self._guarded and kind != name and kind not in started
+            if stands_alone and not set(self._producers[kind]) <= started:
+                found.append(Waiting(wait_kernel_of(kind), self._wait_kernel, 1))
+        return [*found, *(kind for kind in self._all_waiting() for _ in range(self._copies - 1))]
+
+    def _all_waiting(self, *, is_ordered: bool = True) -> Iterator[Waiting]:
+        """Everything of a copy that ever waits; unless `is_ordered` also what stands behind a wait-kernel."""
+        for kind, size in self._sizes.items():
+            if self._can_wait[kind] if is_ordered else self._producers[kind]:
+                yield Waiting(kind, self._footprints[kind], size)
+        for kind in self._guarded:
+            yield Waiting(wait_kernel_of(kind), self._wait_kernel, 1)
+
+    def _passing(self, name: str, is_wait_kernel: bool) -> list[Waiting]:
+        """All blocks that can have been resident before the head is issued."""
+        stages = [
+            Waiting(kind, self._footprints[kind], size * self._copies)
+            for kind, size in self._sizes.items()
+            if is_wait_kernel or self._copies > 1 or name not in self._issued_before[kind]
+        ]
+        return [
+            *stages,
+            *(Waiting(wait_kernel_of(kind), self._wait_kernel, self._copies) for kind in self._guarded),
+        ]
+
+    def _follow_dependencies(self) -> None:
+        """Once per stage, producers first: which stages' last blocks have been issued when its first one is,
+        and whether its blocks can wait for tiles that are not being made.
+        """
+        self._issued_before: dict[str, set[str]] = {}
+        self._can_wait: dict[str, bool] = {}
+        for name, producers in self._producers.items():
+            ahead = producers if name in self._guarded else ()
+            self._issued_before[name] = {*ahead}.union(*(self._issued_before[one] for one in ahead))
+            is_free = bool(producers) and name not in self._guarded
+            self._can_wait[name] = is_free or any(self._can_wait[one] for one in producers)
+
+    def _awaited(self, name: str) -> tuple[str, ...]:
+        stage = stage_of(name)
+        words = "start of {}" if name != stage else "tiles of {}"
+        return tuple(words.format(producer) for producer in self._producers[stage])

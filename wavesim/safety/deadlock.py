@@ -1,0 +1,122 @@
+"""Can a plan deadlock on a device, and what does the answer rest on? Waiting blocks hold their slots.
+
+Example: by dependent launch a block waits only for blocks that have started, which CUDA promises to finish.
+On streams of their own a wait-kernel spins while its producer is still to be issued: safe only if a block
+is issued where there is room, and if launches' blocks come oldest first, which CUDA does not promise
+(docs/safety.md). Without the wait-kernel consumers may fill the GPU before any producer: safe if they leave
+room, and if other work leaves it to the plan.
+
+It is not the paper's rule (IV-C: no wait-kernel where both kernels take less than two waves), which
+accepts Figure 1 on four SMs. No order is assumed between streams, as in a CUDA graph's branches.
+"""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import replace
+from functools import lru_cache
+
+from wavesim.errors import DescriptionError
+from wavesim.model.device import Device
+from wavesim.model.kernel import Block
+from wavesim.model.pipeline import Pipeline
+from wavesim.plan.plan import Plan, check_plan
+from wavesim.plan.semaphores import semaphore_arrays
+from wavesim.safe_io.arguments import require_types
+from wavesim.safe_io.bounds import shown, whole
+from wavesim.safety.adversary import Adversary
+from wavesim.safety.hazards import Hazard, hazards_of
+from wavesim.safety.verdict import Assumption, SafetyVerdict, WorstCase
+from wavesim.safety.verdict_text import needs_text, safe_text, unsafe_text
+
+LARGEST_CLUSTER = 2  # larger ones don't fit on just any neighbouring SMs
+
+
+def safety_of(
+    pipeline: Pipeline,
+    plan: Plan,
+    device: Device,
+    blocks: Mapping[str, Block] | None = None,
+    clusters: Mapping[str, int] | None = None,
+) -> SafetyVerdict:
+    """The verdict on a plan, by the weakest assumptions that hold. Never calls a plan safe that can deadlock.
+
+    Nor one in which two tiles use a buffer with nothing to order them, where the stages say what they read
+    and write (`hazards_of`).
+
+    `blocks`: what the blocks of stages occupy where that is not what the pipeline describes; `clusters`: how
+    many of them form a cluster, 1 (where nothing is said) or 2. Raises `DescriptionError` for a plan that
+    does not fit the pipeline, an order that is no permutation, a semaphore that is never reached or reached
+    too soon, stages that there are not, and blocks that no SM can hold.
+    """
+    require_types("safety_of", pipeline=(pipeline, Pipeline), device=(device, Device))
+    _check(pipeline, plan, blocks, clusters)
+    hazard = _first_hazard(pipeline, plan)
+    if hazard is not None:
+        return SafetyVerdict(False, hazard.text)
+    if not plan.waits_for_grids and not (plan.sync.has_semaphores and pipeline.dependencies):
+        return SafetyVerdict(True, "safe: no block waits on a semaphore")
+    reason = plan.schedule.why_safe or plan.launch.why_safe
+    if reason:
+        return SafetyVerdict(True, f"safe: {reason}")
+    consumers = frozenset(dependency.consumer.stage.name for dependency in pipeline.dependencies)
+    guarded = consumers if plan.launch.wait_kernel else frozenset()
+    worst, is_exact = Adversary(pipeline, device, guarded, blocks, clusters).worst()
+    if not worst.is_safe:
+        return SafetyVerdict(False, unsafe_text(worst, is_exact=is_exact), worst)
+    beside_a_copy = Adversary(pipeline, device, guarded, blocks, clusters, copies=2)
+    assumptions, needed = _assumptions(beside_a_copy, worst, has_wait_kernel=bool(guarded))
+    needs = needs_text(assumptions, device, needed)
+    return SafetyVerdict(True, safe_text(worst, is_exact=is_exact), worst, needs, needed)
+
+
+def _first_hazard(pipeline: Pipeline, plan: Plan) -> Hazard | None:
+    """The same with and without a wait-kernel, which says when blocks are issued and orders no tiles."""
+    plan = replace(plan, launch=plan.launch.without_wait_kernel)
+    # Pipelines are equal whatever buffers their operands lie in.
+    buffers = tuple(tuple(stage.buffers.items()) for stage in pipeline.stages)
+    try:
+        hash(plan)
+    except TypeError:  # of a part that somebody wrote: it need not have a hash
+        return next(hazards_of(pipeline, plan), None)
+    return _known_hazard(pipeline, buffers, plan)
+
+
+@lru_cache(maxsize=4)
+def _known_hazard(pipeline: Pipeline, _buffers: Hashable, plan: Plan) -> Hazard | None:
+    return next(hazards_of(pipeline, plan), None)
+
+
+def _check(
+    pipeline: Pipeline, plan: Plan, blocks: Mapping[str, Block] | None, clusters: Mapping[str, int] | None
+) -> None:
+    """What the verdict takes for granted. Raises `DescriptionError` where it does not hold."""
+    check_plan(pipeline, plan)
+    for stage in pipeline.stages:
+        plan.order_of(stage.name).sequence(stage.grid)
+    semaphore_arrays(pipeline, plan)
+    for what, given in (("blocks", blocks), ("clusters", clusters)):
+        if given is not None and not isinstance(given, Mapping):
+            raise DescriptionError(f"{what} is {shown(given)}; give a mapping from stage names")
+        for name in given or ():
+            pipeline.stage(name)
+    for name, block in (blocks or {}).items():
+        if not isinstance(block, Block):
+            raise DescriptionError(f"blocks: {name} is {shown(block)}; give a Block")
+    for name, cluster in (clusters or {}).items():
+        whole(f"clusters: {name}", cluster, 1, LARGEST_CLUSTER)
+
+
+def _assumptions(
+    beside_a_copy: Adversary, alone: WorstCase, *, has_wait_kernel: bool
+) -> tuple[set[Assumption], int]:
+    """What a plan on streams of its own rests on that is safe alone, and the SMs that it then needs.
+
+    Waiting blocks without a wait-kernel are as many as the grids have, and more with every copy.
+    """
+    if beside_a_copy.shares_one_sm():
+        return {Assumption.ROOM}, 1
+    if not has_wait_kernel:
+        return {Assumption.ROOM, Assumption.IDLE}, alone.needed_sms
+    worst, _ = beside_a_copy.worst()
+    if worst.is_safe:
+        return {Assumption.ROOM, Assumption.ORDER}, worst.needed_sms
+    return set(Assumption), alone.needed_sms

@@ -1,0 +1,111 @@
+"""A situation from a profile: the launch configurations that PyTorch's profiler or Nsight Systems saw.
+
+Example: 1,465 launches of 47 shapes on one stream become 47 operations in the order of their first launch. A
+profile does not know who waits for whom: until a file of waits says so nothing is called safe.
+
+A profile is of a run that came to its end: kernels that hang are in none. So what the host and the streams
+ordered did not keep it from ending, and is left out.
+
+Where the same shape is launched again and again on one stream, the first stands for all.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from wavesim.errors import DescriptionError
+from wavesim.model import device as devices
+from wavesim.model.kernel import Block
+from wavesim.model.occupancy import require_runnable
+from wavesim.profile.kernel_names import parsed_name
+from wavesim.profile.nsight import SQLITE_MAGIC
+from wavesim.profile.profile import UNKNOWN_NS, LaunchShape, Profile
+from wavesim.profile.profile_file import load_profile
+from wavesim.safety.hang.situation import DevicePart, Situation
+from wavesim.safety.hang.situation_file import MOST_JSON_BYTES, MOST_OPERATIONS
+from wavesim.streams.operation import StreamOperation
+
+GZIP = b"\x1f\x8b"
+MOST_NAME = 120
+NOT_SAID = (
+    "A profile says nothing of carve-outs, clusters, cooperative and dependent launches, priorities and "
+    "events: carve-outs are taken to be the driver's choice, and the others not to be there. --save writes a "
+    "file in which they can be set."
+)
+
+
+def is_profile(path: Path, start: bytes) -> bool:
+    """Whether a file is a profile, by its first bytes and its size."""
+    if start.startswith((SQLITE_MAGIC, GZIP)) or path.stat().st_size > MOST_JSON_BYTES:
+        return True
+    return b'"traceEvents"' in start or b'"schemaVersion"' in start or b'"deviceProperties"' in start
+
+
+def situation_of_profile(path: Path) -> Situation:
+    """The launches of a profile. Raises `RecordingError`."""
+    profile = load_profile(path)
+    used = sorted({profile.lanes[lane].device for lane in np.unique(profile.launches.lane).tolist()})
+    parts, notes = [], [NOT_SAID, *profile.notes]
+    for number in used:
+        known = profile.devices.get(number)
+        if known is None:
+            notes.append(f"device {number} is not known: taken to be one {devices.default_device().name}")
+        parts.append(DevicePart(f"gpu{number}", known or devices.default_device()))
+    operations = _operations(profile, {part.name: part for part in parts}, notes)
+    return Situation(
+        name=profile.source,
+        devices=tuple(parts),
+        operations=tuple(operations),
+        notes=tuple(notes),
+        has_all_waits=False,
+    )
+
+
+def _operations(profile: Profile, parts: dict[str, DevicePart], notes: list[str]) -> list[StreamOperation]:
+    """One operation per shape and stream, in the order in which the host first launched them."""
+    launches = profile.launches
+    rows = np.flatnonzero(launches.is_kernel)
+    times = np.where(launches.host_ns == UNKNOWN_NS, launches.start_ns, launches.host_ns)[rows]
+    rows = rows[np.argsort(times, kind="stable")]
+    pairs = np.stack([launches.shape[rows], launches.lane[rows]], axis=1)
+    firsts = np.sort(np.unique(pairs, axis=0, return_index=True)[1])
+    if len(firsts) < len(rows):
+        notes.append(f"{len(rows):,} launches of {len(firsts):,} kernels: the first of each stands for all.")
+    if len(firsts) > MOST_OPERATIONS:
+        notes.append(f"The first {MOST_OPERATIONS:,} of {len(firsts):,} kernels were looked at.")
+    names: dict[str, int] = {}
+    found, left_out = [], 0
+    for shape, lane in pairs[firsts[:MOST_OPERATIONS]].tolist():
+        one = _operation(profile.shapes[shape], profile, lane, parts)
+        if one is None:
+            left_out += 1
+            continue
+        names[one.name] = names.get(one.name, 0) + 1
+        found.append(one if names[one.name] == 1 else replace(one, name=f"{one.name} #{names[one.name]}"))
+    if left_out:
+        notes.append(f"{left_out:,} kernels lack a grid or a block that their device can run: left out.")
+    return found
+
+
+def _operation(
+    shape: LaunchShape, profile: Profile, lane: int, parts: dict[str, DevicePart]
+) -> StreamOperation | None:
+    where = profile.lanes[lane]
+    part = parts[f"gpu{where.device}"]
+    if not shape.blocks or not shape.threads:
+        return None
+    block = Block(shape.threads, shape.registers or 32, dynamic_shared_bytes=shape.shared_bytes or 0)
+    try:
+        require_runnable(part.device, block)
+    except DescriptionError:
+        return None
+    return StreamOperation(
+        name=parsed_name(shape.name).short[:MOST_NAME],
+        device=part.name,
+        blocks=shape.blocks,
+        block=block,
+        stream=where.stream,
+        is_blocking=False,
+        process=where.process,
+    )

@@ -1,0 +1,287 @@
+"""States that nothing leaves: which operations can stand where when no block can end and none be issued.
+
+Example: two kernels of which every block waits for all blocks of both. If the small one's blocks lie on 80
+SMs and the large one's on the 68 others, nobody ends and the large one's other 60 blocks find no room.
+
+Nothing is assumed of the order in which the device takes launches up, but what CUDA promises: streams,
+events and dependent launches (`turns`). Of each operation nothing was issued, some, all, or all of it has
+ended. What keeps a wait from being met only shrinks with time, so whoever waits in the end has waited from
+the start: a kernel that waits has all of its blocks that were issued still there. All states that fit
+together are tried; where there are too many operations, `StuckBound` looks at them one by one instead.
+
+A state found may still be out of reach in rare cases; one that can be reached is never missed.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from itertools import product
+from math import prod
+from typing import Literal
+
+from wavesim.safety.hang.ground import Ground
+from wavesim.safety.hang.pools import Pool
+from wavesim.safety.hang.unmet import Unmet
+
+# What the device is trusted with. "cuda": nothing but promises, so that it need not issue a block while
+# another is resident. "room": a block is issued where there is room. "order": also oldest launch first, and
+# launches of a higher priority before.
+Trust = Literal["cuda", "room", "order"]
+MOST_SMS_LOOKED_AT = 50_000  # of all ways to fill them together: two seconds
+MOST_CHOICES = 200  # of reasons, of which one each keeps a waiting kernel
+
+
+Closed = tuple[int, tuple[tuple[str, ...], ...]]  # SMs, and the blocks on each as far as they were found
+
+
+class TooManyStatesError(Exception):
+    """More ways to fill the SMs than one looks at."""
+
+
+class Progress(Enum):
+    """How far an operation has come."""
+
+    UNISSUED = "its turn has not come"
+    HALTED = "what was issued has ended, and there is no room for more"
+    PARTLY = "what was issued waits, and there is no room for more"
+    WAITING = "issued and waiting"
+    ENDED = "ended"
+
+
+LEFT = (Progress.UNISSUED, Progress.HALTED, Progress.PARTLY)  # with blocks that are not issued
+
+
+@dataclass(frozen=True)
+class Stuck:
+    """A state that nothing leaves, by the operations' numbers.
+
+    `resident`: blocks that are there and wait. `reasons`: what keeps each of those that wait. `heads`: per
+    pool the operation whose next block finds no room, with the blocks found on each closed SM.
+    """
+
+    progress: Sequence[Progress]
+    resident: Mapping[int, int]
+    reasons: Mapping[int, Unmet]
+    heads: Mapping[Pool, int] = field(default_factory=dict)
+    closed: Mapping[Pool, Closed] = field(default_factory=dict)
+
+    @property
+    def needs_room(self) -> bool:
+        """Whether it comes about by a lack of room, so that another order avoids it."""
+        return bool(self.heads)
+
+
+class StuckSearch:
+    """Tries all ways in which operations can stand together."""
+
+    def __init__(self, ground: Ground, trust: Trust) -> None:
+        self._ground, self._trust = ground, trust
+        self._progress: list[Progress] = []
+        self._closed: dict[tuple[object, ...], Closed | None] = {}
+        self._looked_at = 0
+
+    def stuck(self) -> Iterator[Stuck]:
+        """All that are found; a caller that wants to know whether there is one takes the first.
+
+        Raises `TooManyStatesError`.
+        """
+        yield from self._from(0)
+
+    def _from(self, number: int) -> Iterator[Stuck]:
+        if number == len(self._ground.operations):
+            if any(one is not Progress.ENDED for one in self._progress):
+                yield from self._complete()
+            return
+        for choice in self._choices(number):
+            self._progress.append(choice)
+            yield from self._from(number + 1)
+            self._progress.pop()
+
+    def _choices(self, number: int) -> tuple[Progress, ...]:
+        if not self._has_turn(number):
+            return (Progress.UNISSUED,)
+        ground, one = self._ground, self._ground.operations[number]
+        found = [Progress.ENDED]
+        if number in ground.unmet:
+            found.append(Progress.WAITING)
+        if ground.pools.of[number] is not None:
+            found += [Progress.PARTLY, Progress.HALTED] if number in ground.unmet else [Progress.HALTED]
+        if (one.process, one.device) in ground.shares_queues and self._stands_behind(number):
+            found.append(Progress.UNISSUED)
+        return tuple(found)
+
+    def _has_turn(self, number: int) -> bool:
+        turn = self._ground.turns.turns[number]
+        if any(self._progress[one] is not Progress.ENDED for one in turn.ended):
+            return False
+        issued = (Progress.WAITING, Progress.ENDED)
+        return all(self._progress[one] in issued for one in turn.started) and self._host_came(turn.host)
+
+    def _host_came(self, host: int | None) -> bool:
+        while host is not None:
+            wait = self._ground.turns.host_waits[host]
+            if any(self._progress[one] is not Progress.ENDED for one in wait.ended):
+                return False
+            host = wait.before
+        return True
+
+    def _stands_behind(self, number: int) -> bool:
+        """Whether an earlier launch on another stream of the process and device is not issued as a whole."""
+        operations = self._ground.operations
+        one = operations[number]
+        return any(
+            self._progress[other] in LEFT
+            and (operations[other].process, operations[other].device) == (one.process, one.device)
+            and operations[other].stream != one.stream
+            for other in range(number)
+        )
+
+    def _complete(self) -> Iterator[Stuck]:
+        """The states in which operations stand like this, if nothing leaves them."""
+        if not all(
+            self._could_be_met(number)
+            for number, progress in enumerate(self._progress)
+            if progress is Progress.ENDED and number in self._ground.unmet
+        ):
+            return
+        for reasons in self._reasons():
+            resident = self._resident(reasons)
+            heads = self._heads(resident)
+            if heads is not None:
+                closed = {pool: found for pool, (_, found) in heads.items()}
+                numbers = {pool: head for pool, (head, _) in heads.items()}
+                yield Stuck(tuple(self._progress), resident, reasons, numbers, closed)
+                return
+
+    def _could_be_met(self, number: int) -> bool:
+        """Whether all waits of an operation may have been met."""
+        by_wait: dict[int, list[Unmet]] = {}
+        for one in self._ground.unmet[number]:
+            by_wait.setdefault(id(one.wait), []).append(one)
+        return all(any(self._may_reach(one) for one in reasons) for reasons in by_wait.values())
+
+    def _may_reach(self, unmet: Unmet) -> bool:
+        """Whether the producer may have come far enough."""
+        if unmet.producer is None:
+            return unmet.is_unknown
+        progress = self._progress[unmet.producer]
+        if progress is Progress.UNISSUED:
+            return False
+        waits = progress in (Progress.PARTLY, Progress.WAITING)
+        if waits and unmet.until == "end" and unmet.producer not in self._ground.rowwise:
+            return False  # while it waits none of its blocks has ended
+        return unmet.least <= self._most_issued(unmet.producer)
+
+    def _most_issued(self, number: int) -> int:
+        pools = self._ground.pools
+        size = pools.size(number)
+        return size - pools.unit(number) if self._progress[number] in LEFT else size
+
+    def _reasons(self) -> Iterator[dict[int, Unmet]]:
+        """What keeps each operation that waits: a choice of one each; nothing where one cannot wait."""
+        options: dict[int, list[Unmet]] = {}
+        for number, progress in enumerate(self._progress):
+            if number not in self._ground.unmet or progress not in (Progress.WAITING, Progress.PARTLY):
+                continue
+            found = [one for one in self._ground.unmet[number] if self._keeps(one)]
+            if found:
+                # One that costs no blocks does for all.
+                free = [one for one in found if self._limit(one) is None]
+                options[number] = free[:1] or found
+            else:
+                return
+        if prod(map(len, options.values())) > MOST_CHOICES:
+            options = {number: found[:1] for number, found in options.items()}
+        for choice in product(*options.values()):
+            yield dict(zip(options, choice, strict=True))
+
+    def _keeps(self, unmet: Unmet) -> bool:
+        """Whether the wait may be unmet."""
+        if unmet.producer is None:
+            return True
+        progress = self._progress[unmet.producer]
+        if progress in LEFT:
+            return True
+        return progress is Progress.WAITING and unmet.until == "end"
+
+    def _limit(self, unmet: Unmet) -> tuple[int, int] | None:
+        """(producer, blocks of it at most) that the reason asks for, where there may be more."""
+        number = unmet.producer
+        if number is None or self._progress[number] is not Progress.PARTLY or unmet.until == "end":
+            return None
+        return (number, unmet.least - 1) if unmet.least <= self._most_issued(number) else None
+
+    def _resident(self, reasons: Mapping[int, Unmet]) -> dict[int, int]:
+        """Waiting blocks of each operation, at most."""
+        found = {number: self._most_issued(number) for number in reasons}
+        for one in reasons.values():
+            limit = self._limit(one)
+            if limit is not None and limit[0] in found:
+                found[limit[0]] = min(found[limit[0]], limit[1])
+        return {number: count for number, count in found.items() if self._may_be_there(number)}
+
+    def _may_be_there(self, number: int) -> bool:
+        """Whether blocks of it can have been issued before others that go first and were not all issued."""
+        return self._trust != "order" or not any(
+            self._goes_first(other, number)
+            for other, progress in enumerate(self._progress)
+            if progress in (Progress.PARTLY, Progress.HALTED)
+        )
+
+    def _goes_first(self, one: int, other: int) -> bool:
+        """Whether `one`, whose turn comes no later, is issued before `other` starts."""
+        ground = self._ground
+        first, second = ground.operations[one], ground.operations[other]
+        turn, later = ground.turns.turns[one], ground.turns.turns[other]
+        ended = ground.ended_before[other]
+        return (
+            one < other
+            and ground.pools.of[one] == ground.pools.of[other]
+            and first.priority <= second.priority
+            and turn.ended <= ended
+            and turn.started <= later.started | ended
+            and turn.host in (None, later.host)
+            and (first.process, first.device) not in ground.shares_queues
+        )
+
+    def _heads(self, resident: Mapping[int, int]) -> dict[Pool, tuple[int, Closed]] | None:
+        """Per pool with blocks to issue one whose next finds no room; None where one always does."""
+        left: dict[Pool, list[int]] = {}
+        for number, progress in enumerate(self._progress):
+            if progress in (Progress.PARTLY, Progress.HALTED):
+                pool = self._ground.pools.of[number]
+                assert pool is not None
+                left.setdefault(pool, []).append(number)
+        found = {}
+        for pool, numbers in left.items():
+            stuck = self._stuck_head(pool, numbers, resident)
+            if stuck is None:
+                return None
+            found[pool] = stuck
+        return found
+
+    def _stuck_head(
+        self, pool: Pool, numbers: Sequence[int], resident: Mapping[int, int]
+    ) -> tuple[int, Closed] | None:
+        pools, operations = self._ground.pools, self._ground.operations
+        there = {number: count for number, count in resident.items() if pools.of[number] == pool and count}
+        if self._trust == "order":
+            numbers = [min(numbers, key=lambda number: (operations[number].priority, number))]
+        if self._trust == "cuda":
+            return (numbers[0], (0, ())) if there else None
+        passing = [
+            number
+            for number, progress in enumerate(self._progress)
+            if progress is not Progress.UNISSUED and pools.of[number] == pool
+        ]
+        for head in numbers:
+            key = (head, *there.items(), *passing)
+            if key not in self._closed:
+                self._looked_at += 1 if pool.device is None else pool.device.sm_count
+                if self._looked_at > MOST_SMS_LOOKED_AT:
+                    raise TooManyStatesError
+                self._closed[key] = pools.closed_out(head, there, passing)
+            found = self._closed[key]
+            if found is not None:
+                return head, found
+        return None

@@ -1,0 +1,129 @@
+"""Safety verdicts as values: whether a plan can deadlock, the worst case, and what the answer rests on.
+
+Example: with a wait-kernel GPT-3's MLP is safe if blocks are issued oldest launch first, which CUDA does not
+promise and an H200 was seen to do; by dependent launch it is safe by what CUDA promises alone. The
+assumptions are independent of each other; a verdict carries the set that it needs.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Literal, get_args
+
+from wavesim.errors import DescriptionError
+from wavesim.safe_io.bounds import shown
+
+Basis = Literal["cuda", "seen", "idle"]
+BASES: tuple[Basis, ...] = get_args(Basis)  # strongest first
+
+
+class Assumption(Enum):
+    """What a plan's safety can need besides what CUDA promises.
+
+    `ROOM`: a block is issued wherever an SM has room for it, also while blocks of other kernels spin.
+    `ORDER`: blocks are issued oldest launch first, so that a producer's go before those of a consumer behind
+    a wait-kernel. `IDLE`: other work (a process, a stream, a second copy of the plan) leaves SMs alone.
+    """
+
+    ROOM = "room"
+    ORDER = "order"
+    IDLE = "idle"
+
+
+@dataclass(frozen=True)
+class WorstCase:
+    """The most that waiting blocks can take from one kernel.
+
+    `closed_sms` of `sm_count` SMs have no room for a block of `starved`; `residents` names, for
+    each of them, the waiting blocks on it, and `waits_for` what each of those waits for. `shares`
+    are the parts of an SM, 0 to 1, that a block takes: of the resource of which it takes most. `cluster`
+    blocks of `starved` are issued together, to as many neighbouring SMs.
+    """
+
+    starved: str
+    closed_sms: int
+    sm_count: int
+    residents: tuple[tuple[str, ...], ...]
+    waits_for: Mapping[str, tuple[str, ...]]
+    shares: Mapping[str, float]
+    cluster: int = 1
+
+    @property
+    def free_sms(self) -> int:
+        """SMs on which the kernel's next block can still be issued."""
+        return self.sm_count - self.closed_sms
+
+    @property
+    def places(self) -> int:
+        """Places for a cluster, of which a closed SM takes one: the SMs, or pairs of them."""
+        return self.sm_count // self.cluster
+
+    @property
+    def needed_sms(self) -> int:
+        """SMs that other work must leave alone, so that a place is left wherever the waiting blocks are."""
+        return self.sm_count - self.places + self.closed_sms + 1
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether a place is left."""
+        return self.closed_sms < self.places
+
+
+@dataclass(frozen=True)
+class SafetyVerdict:
+    """Whether a plan can deadlock, why in words, and the worst case (None where no block ever waits).
+
+    `needs`: each assumption that a safe plan rests on, in words; none where CUDA promises all of it.
+    `needed_sms`: how many SMs other work must leave alone for ever; a plan without assumptions needs room for
+    one block at a time.
+    """
+
+    is_safe: bool
+    reason: str
+    worst: WorstCase | None = None
+    needs: Mapping[Assumption, str] = field(default_factory=dict)
+    needed_sms: int = 1
+
+    @property
+    def basis(self) -> Basis | None:
+        """The weakest link: "cuda" promised, "seen" on listed devices, "idle" beside no other work; None
+        where the plan is not safe.
+        """
+        if not self.is_safe:
+            return None
+        return "idle" if Assumption.IDLE in self.needs else "seen" if self.needs else "cuda"
+
+    @property
+    def rests_on(self) -> str:
+        """What a safe verdict rests on, in words; "" for a plan that is not safe."""
+        if not self.is_safe:
+            return ""
+        return "; ".join(self.needs.values()) or "what CUDA promises"
+
+    @property
+    def text(self) -> str:
+        """One line for people: "safety: rests on ..." or why the plan can deadlock."""
+        return f"safety: rests on {self.rests_on}" if self.is_safe else f"safety: {self.reason}"
+
+    def is_accepted(self, accept: Basis) -> bool:
+        """Whether the plan is safe on a basis at least as strong as `accept`. Raises `DescriptionError`."""
+        weakest = BASES.index(require_basis(accept))
+        return self.basis is not None and BASES.index(self.basis) <= weakest
+
+    def as_json(self) -> dict[str, Any]:
+        """For `--json`: `{"is_safe", "basis", "rests_on", "needed_sms", "reason"}`."""
+        return {
+            "is_safe": self.is_safe,
+            "basis": self.basis,
+            "rests_on": list(self.needs.values()),
+            "needed_sms": self.needed_sms if self.is_safe else None,
+            "reason": self.reason,
+        }
+
+
+def require_basis(accept: str) -> Basis:
+    """The word as a basis. Raises `DescriptionError`."""
+    for basis in BASES:
+        if accept == basis:
+            return basis
+    raise DescriptionError(f"accept is {shown(accept)}; it must be one of {', '.join(BASES)}")

@@ -1,0 +1,147 @@
+"""Families: one pair or chain of kernels at any number of rows M.
+
+Example: `MlpFamily("MLP", 6144, 12288, (128, 256))` at M = 1,024 is a grid of 24 x 8 tiles and one of 48 x 8.
+Up to M = 1,024 from 897 on nothing changes but how full the last row of tiles is: that is one cell.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Literal
+
+from wavesim.errors import DescriptionError
+from wavesim.model.dependency import gemm_rows
+from wavesim.model.kernel import GATED, Activation, Gemm, Grid, Kernel
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
+from wavesim.safe_io.bounds import whole
+from wavesim.workloads.gpt3 import gemm_block
+from wavesim.workloads.hopper import BLOCKS, TILE_K
+
+Tile = tuple[int, int]
+Dtype = Literal["fp16", "bf16"]
+PORTABLE_TILE_K = 32
+MOST_ROWS = 2**20
+
+
+class KernelFamily(ABC):
+    """The same kernels at every number of rows M."""
+
+    name: str
+
+    @property
+    @abstractmethod
+    def heights(self) -> tuple[int, ...]:
+        """Rows of the stages' tiles, each once."""
+
+    @abstractmethod
+    def pipeline(self, m: int) -> Pipeline:
+        """The kernels at M = m."""
+
+    @property
+    def timed(self) -> tuple[Pipeline, Mapping[str, int]] | None:
+        """The size at which the kernels were described, and each one's time there in ns; None for others."""
+        return None
+
+    def cells(self, m_from: int, m_to: int) -> list[tuple[int, int]]:
+        """The ranges (first M, last M) from m_from to m_to in which no stage's grid changes."""
+        whole("m", m_from, least=1, most=MOST_ROWS)
+        whole("m", m_to, least=m_from, most=MOST_ROWS)
+        firsts = {m_from}
+        for height in self.heights:
+            firsts.update(range((m_from - 1) // height * height + height + 1, m_to + 1, height))
+        edges = [*sorted(firsts), m_to + 1]
+        return [(first, following - 1) for first, following in pairwise(edges)]
+
+
+@dataclass(frozen=True)
+class MlpFamily(KernelFamily):
+    """(M, hidden) x (hidden, columns) -> activation -> x (columns, hidden), both in tiles (tile_m, tile_n).
+
+    With a gated activation `columns` are gates and values, and half of them go on. `backend` is the kernels'
+    name; kernels that have none are blocks as `gemm_block` guesses them.
+    """
+
+    name: str
+    columns: int
+    hidden: int
+    tile: Tile
+    activation: Activation | None = None
+    dtype: Dtype = "fp16"
+    backend: str = ""
+
+    def __post_init__(self) -> None:
+        if self.backend and self.tile not in BLOCKS:
+            known = ", ".join(f"{m}x{n}" for m, n in BLOCKS)
+            raise DescriptionError(
+                f"tile is {self.tile[0]}x{self.tile[1]}; described of backend {self.backend!r} are {known}"
+            )
+        self.pipeline(1)  # raises for what cannot be, before anything is simulated
+
+    @property
+    def heights(self) -> tuple[int, ...]:
+        return (self.tile[0],)
+
+    def pipeline(self, m: int) -> Pipeline:
+        inner = self.columns // 2 if self.activation in GATED else self.columns
+        first = self._stage("gemm1", m, self.columns, self.hidden, self.activation)
+        second = self._stage("gemm2", m, self.hidden, inner, None)
+        parameters: dict[str, int | str] = {"tokens": m, "tile": f"{self.tile[0]}x{self.tile[1]}"}
+        return Pipeline(self.name, [first, second], [gemm_rows(first, second)], parameters)
+
+    def _stage(self, name: str, m: int, n: int, k: int, activation: Activation | None) -> Stage:
+        block = BLOCKS[self.tile] if self.backend else gemm_block(self.tile)
+        depth = TILE_K if self.backend else PORTABLE_TILE_K
+        work = Gemm(name, m, n, k, *self.tile, depth, dtype=self.dtype, activation=activation, block=block)
+        return Stage(name, work, self.backend)
+
+
+@dataclass(frozen=True)
+class DescribedFamily(KernelFamily):
+    """A user's own kernels, described at one size; other sizes have more or fewer rows of the same tiles.
+
+    `tile_rows` is the height of the tiles of stages that do not say it. A tile is taken to cost the same at
+    every M, what it costs at the described one.
+    """
+
+    name: str
+    described: Pipeline
+    kernel_ns: Mapping[str, int] = field(hash=False)
+    tile_rows: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.tile_rows is not None:
+            whole("tile-rows", self.tile_rows, least=1, most=MOST_ROWS)
+        assert self.heights
+
+    @cached_property
+    def heights(self) -> tuple[int, ...]:
+        """Rows of the stages' tiles, each once."""
+        return tuple(dict.fromkeys(self._height(stage) for stage in self.described.stages))
+
+    def pipeline(self, m: int) -> Pipeline:
+        alike = {stage.name: replace(stage, tile_weights=()) for stage in self.described.stages}
+        works = {stage.name: self._work(stage, m) for stage in self.described.stages}
+        return self.described.with_stages(alike).with_works(works)
+
+    @property
+    def timed(self) -> tuple[Pipeline, Mapping[str, int]]:
+        return self.described, self.kernel_ns
+
+    def _height(self, stage: Stage) -> int:
+        if isinstance(stage.work, Gemm):
+            return stage.work.tile_m
+        if self.tile_rows is None:
+            raise DescriptionError(
+                f"{self.described.name}: stage {stage.name!r} does not say how many rows its tiles have; "
+                "give --tile-rows, such as 128"
+            )
+        return self.tile_rows
+
+    def _work(self, stage: Stage, m: int) -> Gemm | Kernel:
+        if isinstance(stage.work, Gemm):
+            return stage.work.with_m(m)
+        kernel, grid = stage.kernel, stage.grid
+        return replace(kernel, grid=Grid(grid.x, -(-m // self._height(stage)), grid.z))

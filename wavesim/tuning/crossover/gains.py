@@ -1,0 +1,84 @@
+"""What every way gains at one number of rows, simulated, with its interval.
+
+Example: at M = 768 GPT-3's first product has 144 tiles for 132 SMs, and row semaphores gain 27 points; at 640
+they cost half a point.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from wavesim.costs.cost_model import CostModel
+from wavesim.errors import DeadlockError
+from wavesim.model.device import Device
+from wavesim.model.pipeline import Pipeline
+from wavesim.predict.forecast import Forecast
+from wavesim.predict.known_costs import KnownCosts
+from wavesim.safety.deadlock import safety_of
+from wavesim.safety.verdict import Basis
+from wavesim.sim.simulation import simulate
+from wavesim.trace.trace import Trace
+from wavesim.tuning.crossover.ways import ComparedPlan
+
+
+@dataclass(frozen=True)
+class SizeQuestion:
+    """All ways at one M, with each one's costs: a worker needs to know nothing else of the device."""
+
+    pipeline: Pipeline
+    device: Device
+    ways: tuple[ComparedPlan, ...]
+    costs: tuple[CostModel, ...]
+
+    @property
+    def tiles(self) -> int:
+        """Of all stages and ways: what the simulation's time goes with."""
+        return sum(stage.grid.size for stage in self.pipeline.stages) * len(self.ways)
+
+
+def question_of(
+    pipeline: Pipeline, device: Device, ways: Sequence[ComparedPlan], known: KnownCosts
+) -> SizeQuestion:
+    """The question with the costs of the builds that each way runs."""
+    costs = tuple(known.of_plan(pipeline, way.plan, device) for way in ways)
+    return SizeQuestion(pipeline, device, tuple(ways), costs)
+
+
+def simulated(question: SizeQuestion) -> list[Trace | None]:
+    """A trace for each way, None for one that deadlocks. Runs in a worker."""
+    pairs = zip(question.ways, question.costs, strict=True)
+    return [_trace(question, way, costs) for way, costs in pairs]
+
+
+def _trace(question: SizeQuestion, way: ComparedPlan, costs: CostModel) -> Trace | None:
+    try:
+        return simulate(question.pipeline, way.plan, question.device, costs)
+    except DeadlockError:
+        return None
+
+
+def gains_of(
+    ways: Sequence[ComparedPlan], traces: Sequence[Trace | None], known: KnownCosts
+) -> Mapping[ComparedPlan, Forecast]:
+    """Each way against the fastest stream sync."""
+    found = {way: trace for way, trace in zip(ways, traces, strict=True) if trace is not None}
+    stream_ns = min(trace.time_ns for way, trace in found.items() if way.is_baseline)
+    return {
+        way: known.forecast(
+            trace, known.points(trace.time_ns, stream_ns), tuple(filter(None, (way.plan.caveat,)))
+        )
+        for way, trace in found.items()
+    }
+
+
+def accepted_ways(
+    pipeline: Pipeline, device: Device, ways: Sequence[ComparedPlan], accept: Basis
+) -> tuple[tuple[ComparedPlan, ...], tuple[str, ...]]:
+    """Those whose safety rests on no more than `accept`, and in words why others are left out."""
+    kept, left = [], []
+    for way in ways:
+        verdict = safety_of(pipeline, way.plan, device)
+        if way.is_baseline or (verdict.is_safe and verdict.is_accepted(accept)):
+            kept.append(way)
+        else:
+            left.append(f"{way.name}: {verdict.text}")
+    return tuple(kept), tuple(left)
