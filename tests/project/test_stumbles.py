@@ -32,7 +32,7 @@ STUMBLES = {
     "test_a_subtitle_is_words_and_says_from_where_it_counts",
     "10 pictures older than their numbers": "project/test_pages.py::"
     "test_the_gallery_shows_every_picture_that_is_drawn_and_no_other",
-    "11 a pair in green that loses": "unit/advise/test_what_is_seen.py::"
+    "11 a pair in green that loses": "unit/profile/test_what_is_seen.py::"
     "test_a_pair_that_the_simulator_refutes_is_neither_green_nor_a_headline",
     "12 one GPU said to be faster than another by costs of two kinds": "unit/widgets/test_widgets.py::"
     "test_another_gpu_says_whether_its_costs_may_be_compared",
@@ -51,9 +51,9 @@ STUMBLES = {
     "test_every_prediction_is_shown_and_later_revealed",
     "17 lessons without a question, long cells": "project/test_notebooks.py::"
     "test_a_notebook_asks_one_question_and_says_what_it_takes_and_what_it_gives",
-    "missed 2: from a profile to an answer in one command": "unit/advise/test_pair_answers.py::"
+    "missed 2: from a profile to an answer in one command": "unit/profile/test_pair_answers.py::"
     "test_the_command_answers_writes_and_predicts_in_one",
-    "missed 3: persistent kernels": "unit/advise/test_pair_answers.py::"
+    "missed 3: persistent kernels": "unit/profile/test_pair_answers.py::"
     "test_a_persistent_kernel_can_be_described_by_its_tiles",
     "missed 3: a device of one's own": "unit/model/test_description_fields.py::"
     "test_a_description_names_its_own_device_file_or_has_the_table",
