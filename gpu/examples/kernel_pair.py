@@ -109,7 +109,7 @@ def launches_of(sync: SyncState, functions: Sequence[Any], arguments: Sequence[t
 
 def require_safe(pipeline: Pipeline, plan: Plan) -> None:
     """Raises `DescriptionError` for a plan that can deadlock here, or that the pair's kernels cannot run."""
-    if plan.schedule.fetches_tiles or any(plan.turn_of(pipeline, i) == "start" for i in (0, 1)):
+    if plan.schedule.fetches_tiles or any(plan.turn_of(pipeline, i).is_early for i in (0, 1)):
         raise DescriptionError(
             f"{plan.label}: the pair's blocks compute one tile each, on streams of their own or one after "
             "another. Use a plan such as SemaphoreSync() or StreamSync()"

@@ -59,7 +59,7 @@ def kernels_of(
         backend = backends[stage.name]
         launch = backend.launch(stage.work, plan, device)
         # The first stage starts only after all that the caller did before.
-        is_dependent = plan.turn_of(pipeline, index) == "start"
+        is_dependent = plan.turn_of(pipeline, index).is_early
         found.append(PlannedKernel((stage.name,), backend, replace(launch, is_dependent=is_dependent)))
     return tuple(found)
 

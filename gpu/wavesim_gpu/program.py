@@ -67,7 +67,7 @@ class Program(Launches):
         self._first_stages = kernels[0].stages
         self.shapes = {name: kernel.launch for kernel in kernels for name in kernel.stages}
         if is_self_resetting is None:
-            is_self_resetting = plan.schedule.after != "end"
+            is_self_resetting = plan.schedule.is_persistent
         sync = SyncState(
             pipeline,
             plan,
@@ -79,9 +79,7 @@ class Program(Launches):
             own_tickets=[name for name, backend in self.backends.items() if backend.resets_tickets],
         )
         self.sync, self._cupy = sync, require_cupy()
-        knows_how = (
-            plan.launch.follows == "start" and kernels[0].backend.begins_calls and not sync.needs_reset
-        )
+        knows_how = plan.launch.is_dependent and kernels[0].backend.begins_calls and not sync.needs_reset
         self.follows_closely = follows_closely and knows_how
         self._wait_times: dict[str, Any] = {}
         self.functions: dict[str, Function] = {}

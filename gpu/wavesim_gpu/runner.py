@@ -154,7 +154,7 @@ class CupyRunner:
 
     def launcher(self, program: Program) -> Any:
         """What starts one run of the program: a graph replay, or plain launches."""
-        is_graph = self.is_graph or program.plan.launch.submission == "graph"
+        is_graph = self.is_graph or program.plan.launch.is_graph
         return program.launcher() if is_graph else program.enqueue
 
     def contender(self, program: Program, repeats: int = 1) -> Contender:

@@ -116,7 +116,7 @@ class Synchronised:
 
     def _options(self, number: int) -> dict[str, Any]:
         """What Triton's launch is told: that a kernel starts ahead of its turn."""
-        is_early = self.plan.turn_of(self.pipeline, number) == "start"
+        is_early = self.plan.turn_of(self.pipeline, number).is_early
         return {"launch_pdl": True} if is_early else {}
 
     def _first_run(self, launches: tuple[Launch, ...]) -> None:

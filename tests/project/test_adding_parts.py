@@ -12,7 +12,7 @@ import pytest
 from wavesim import Plan, TileSync, device, simulate, toy, zero_cost
 from wavesim.errors import DescriptionError
 from wavesim.plan import parsing
-from wavesim.plan.launch import Launch
+from wavesim.plan.launch import Launch, LaunchTurn
 from wavesim.plan.parsing import parse_plan, plan_data, plan_from_data
 from wavesim.plan.schedule import Schedule, TilePart
 from wavesim.plan.sync import Semaphores
@@ -30,7 +30,7 @@ COSTS = zero_cost(TOY, UNIT_NS)
 class FixedLists(Schedule):
     """Each resident block computes every n-th tile, decided before the launch."""
 
-    after: ClassVar = "following"
+    is_split_persistent: ClassVar = True
 
     @property
     def word(self) -> str:
@@ -52,7 +52,7 @@ class FixedLists(Schedule):
 class Eager(Launch):
     """On one stream; a kernel's blocks are issued once all of the kernel before have started."""
 
-    follows: ClassVar = "start"
+    turn: ClassVar = LaunchTurn.AFTER_START
 
     @property
     def word(self) -> str:

@@ -26,6 +26,8 @@ PLAN_PARTS = {
     "KernelBoundary",
     "Semaphores",
 }
+# What a part of a plan answers in words: for its own room, for files and for people.
+PLAN_CODE = r"\.(after|follows|then|submission|turn)$|\bturn_of\(|\b(schedule|launch|sync)\.word$"
 TAG = re.compile(r"</?(a|b|br|code|div|extra|h[1-6]|i|li|ol|p|script|small|span|style|t[dhr]|table|ul)[ >]")
 BACKENDS = {"hopper", "portable"}
 # Called by their full names, `wavesim_gpu.layers.mlp.mlp`, or from the package alone.
@@ -77,6 +79,25 @@ def asks_a_plan_for_its_class(call: ast.Call) -> bool:
     asked, classes = (ast.unparse(argument) for argument in call.args)
     is_plan = asked == "plan" or asked.endswith((".plan", "plan.schedule", "plan.launch", "plan.sync"))
     return is_plan or not set(re.findall(r"\w+", classes)).isdisjoint(PLAN_PARTS)
+
+
+def test_no_room_compares_an_answer_of_a_plan_part_with_a_string():
+    """A part answers named predicates: `schedule.is_persistent`, `launch.is_dependent`, `turn.is_early`."""
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {ast.unparse(node)}"
+        for path in [*sources(WAVESIM), *sources(WAVESIM_GPU)]
+        if WAVESIM / "plan" not in path.parents
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Compare) and reads_a_plan_code(node)
+    ]
+    assert wrong == []
+
+
+def reads_a_plan_code(compare: ast.Compare) -> bool:
+    sides = [compare.left, *compare.comparators]
+    is_code = any(re.search(PLAN_CODE, ast.unparse(side)) for side in sides)
+    constants = (node for side in sides for node in ast.walk(side) if isinstance(node, ast.Constant))
+    return is_code and any(isinstance(constant.value, str) for constant in constants)
 
 
 def test_no_device_and_no_kernel_backend_is_named_in_code():

@@ -271,7 +271,7 @@ def planned(
     in_turn = found[:1]
     for i, launch in enumerate(found[1:], 1):
         before = (first + i - 1,)
-        is_early = plan.turn_of(pipeline, i) == "start"
+        is_early = plan.turn_of(pipeline, i).is_early
         in_turn.append(replace(launch, **{"issued_first" if is_early else "ended_first": before}))
     return in_turn
 
@@ -279,7 +279,7 @@ def planned(
 def wait_for_grids(pipeline: Pipeline, plan: Plan, found: list[Launch], needs: list[int]) -> None:
     """By dependent launch at boundaries a block ends after the whole grid before it."""
     for i, launch in enumerate(found):
-        if plan.turn_of(pipeline, i) == "start":
+        if plan.turn_of(pipeline, i).is_early:
             for kind in set(launch.kinds):
                 needs[kind] = reduce(or_, (1 << one for one in found[i - 1].kinds), 0)
 

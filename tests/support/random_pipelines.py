@@ -179,9 +179,9 @@ def kernel_plans(draw, pipeline: Pipeline):
     orders = {stage.name: draw(ORDERS) for stage in pipeline.stages}
     has_semaphores = draw(st.booleans())
     schedule, launch = draw(st.sampled_from(WITH_SEMAPHORES if has_semaphores else AT_BOUNDARIES))
-    assume(schedule.after != "following" or all(stage.grid.z == 1 for stage in pipeline.stages))
+    assume(not schedule.is_split_persistent or all(stage.grid.z == 1 for stage in pipeline.stages))
     sync = Semaphores(policies=draw(edge_policies(pipeline))) if has_semaphores else KernelBoundary()
-    overlaps = launch.follows == "start" and not schedule.is_fused
+    overlaps = launch.is_dependent and not schedule.is_fused
     share = draw(PREFETCHED) if overlaps else 0.0
     return Plan(schedule, launch, sync, orders=orders, prefetch=share)
 

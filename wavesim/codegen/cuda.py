@@ -51,7 +51,7 @@ def generate(
     check_plan(pipeline, plan)
     if sizes not in ("constant", "runtime"):
         raise DescriptionError(f"sizes is {sizes!r}; it must be 'constant' or 'runtime'")
-    if plan.schedule.after == "following":
+    if plan.schedule.is_split_persistent:
         raise DescriptionError(
             f"{plan.label}: blocks have lists of parts of tiles, which a header does not describe. Use "
             "schedule=TilePerBlock() or Persistent()"

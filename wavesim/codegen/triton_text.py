@@ -45,7 +45,7 @@ def function_name(stage: str, what: str) -> str:
 
 
 def _require_plain(pipeline: Pipeline, plan: Plan) -> None:
-    if plan.schedule.fetches_tiles or plan.schedule.after == "following":
+    if plan.schedule.fetches_tiles or plan.schedule.is_split_persistent:
         raise DescriptionError(
             f"{plan.label}: Triton kernels compute a tile per program here. Use schedule=TilePerBlock()"
         )
@@ -111,7 +111,7 @@ class _Module:
         lines = []
         for index, stage in enumerate(self._pipeline.stages):
             how = "behind what is on the stream"
-            if self._arrays and self._plan.turn_of(self._pipeline, index) == "start":
+            if self._arrays and self._plan.turn_of(self._pipeline, index).is_early:
                 how = "with launch_pdl=True"
             elif index and self._plan.launch.is_multi_stream:
                 start = function_name(stage.name, "wait_for_start")
@@ -128,7 +128,7 @@ class _Module:
         """
         stages = self._pipeline.stages
         for index in range(1, len(stages)):
-            if not self._arrays or self._plan.turn_of(self._pipeline, index) != "start":
+            if not self._arrays or not self._plan.turn_of(self._pipeline, index).is_early:
                 continue
             before, stage = stages[index - 1].name, stages[index]
             awaited = {word for x, y in stage.grid for word, _ in self._awaited(stage, x, y)}
@@ -174,7 +174,7 @@ class _Module:
         fetch = f'tl.atomic_add(sync + {REPORT_WORDS + index}, 1, sem="relaxed", scope="gpu")'
         # A launch of too many programs is refused after it has run: until then they all take the last tile.
         body = [f"place = tl.minimum({fetch}, {stage.grid.size - 1})"]
-        if self._plan.launch.follows == "start" and self._pipeline.consumers_of(stage.name):
+        if self._plan.launch.is_dependent and self._pipeline.consumers_of(stage.name):
             body.insert(0, "tl.extra.cuda.gdc_launch_dependents()")
         body += [*self._place_lines(stage, order), "return x, y"]
         said = "Column and row of this program's tile: programs take tiles in the order in which they start."

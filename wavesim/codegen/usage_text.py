@@ -189,7 +189,7 @@ def _wait_lines(
 
 def _one_stream_lines(pipeline: Pipeline, plan: Plan) -> Iterator[str]:
     yield "On the host: all kernels on one stream, producers launched first."
-    early = [s.name for i, s in enumerate(pipeline.stages) if plan.turn_of(pipeline, i) == "start"]
+    early = [s.name for i, s in enumerate(pipeline.stages) if plan.turn_of(pipeline, i).is_early]
     if not early:
         return
     names = ", ".join(early)

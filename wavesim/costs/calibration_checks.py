@@ -25,7 +25,7 @@ def require_calibratable(trace: Trace) -> None:
     """Raises `RecordingError` unless this is a whole stream-sync run with tiles long enough to be timed."""
     head = trace.header
     plan = recorded_shape(head.plan, head.plan_data)
-    if plan.sync.has_semaphores or plan.launch.follows != "end" or plan.schedule.after == "following":
+    if plan.sync.has_semaphores or not plan.runs_one_after_another or plan.schedule.is_split_persistent:
         raise RecordingError(f"trace of plan {head.plan!r}; calibrate on a stream-sync trace, plan 'stream'")
     for index, info in enumerate(head.stages):
         rows = trace.stage == index

@@ -236,13 +236,15 @@ class CostModel:
 
     def between_launches_ns(self, plan: Plan) -> int:
         """From one launch to the next on the host, by how the plan launches its kernels."""
-        return {"stream": self.launch_ns, "graph": 0, "host": self.host_ns}[plan.launch.submission]
+        if plan.launch.is_graph:
+            return 0
+        return self.host_ns if plan.launch.is_host else self.launch_ns
 
     def outside_ns(self, plan: Plan) -> int:
         """What a run takes besides its blocks: setup, a reset, streams of their own."""
         if plan.launch.is_multi_stream:
             return self.setup_ns + self.multi_stream_ns
-        is_reset = plan.sync.has_semaphores and plan.schedule.after == "end"
+        is_reset = plan.sync.has_semaphores and not plan.schedule.is_persistent
         return self.setup_ns + is_reset * self.reset_ns
 
     @property

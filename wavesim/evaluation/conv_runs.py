@@ -67,7 +67,7 @@ class TriedPlan:
             return forks_ns
         if plan.sync.has_semaphores and not plan.launch.is_multi_stream:
             return known.own.rearm_ns
-        is_reset = SPLIT in self.tiles and self.has_memset and plan.schedule.after == "end"
+        is_reset = SPLIT in self.tiles and self.has_memset and not plan.schedule.is_persistent
         return forks_ns + is_reset * known.own.memset_ns
 
 

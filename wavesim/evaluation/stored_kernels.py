@@ -42,7 +42,7 @@ class StoredKernels:
         if not named.sync.has_semaphores or named.schedule.is_fused:
             return named
         own = plan_of_words(self.schedule, self.launch, "boundary")
-        launch = own.launch if own.launch.follows == "start" else named.launch
+        launch = own.launch if own.launch.is_dependent else named.launch
         return replace(named, schedule=own.schedule, launch=launch)
 
 

@@ -7,26 +7,51 @@ then.
 
 from abc import ABC
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import ClassVar, Literal, get_args
 
 from wavesim.errors import DescriptionError
 from wavesim.plan.parts import PlanPart, Traits, require_flag
 
-Follows = Literal["nothing", "start", "end"]
 Submission = Literal["stream", "graph", "host"]
+
+
+class LaunchTurn(Enum):
+    """When a kernel may start, by the kernel launched just before it."""
+
+    AT_ONCE = "at once"
+    AFTER_START = "once every block of the kernel before has started"
+    AFTER_END = "once the kernel before has ended"
+
+    @property
+    def is_at_once(self) -> bool:
+        """Whether it depends on no other kernel."""
+        return self is LaunchTurn.AT_ONCE
+
+    @property
+    def is_early(self) -> bool:
+        """Whether the kernel before may still run."""
+        return self is LaunchTurn.AFTER_START
+
+    @property
+    def is_after_end(self) -> bool:
+        """Whether the kernel before has ended."""
+        return self is LaunchTurn.AFTER_END
 
 
 class Launch(PlanPart, ABC):
     """When a stage's kernel starts.
 
-    `follows`: a kernel's turn comes at once, once every block of the kernel launched before has started, or
-    once they have all ended. `submission`: how kernels reach the device. `wait_kernel`: one block ahead of
-    each consumer that ends when its producers have started. `head_start`: consumer blocks that reach the
-    device before the producer's first.
+    `turn`: when a kernel that is not the first may start; a plan may put one off (`Plan.turn_of`).
     """
 
-    follows: ClassVar[Follows] = "end"
+    turn: ClassVar[LaunchTurn] = LaunchTurn.AFTER_END
     is_multi_stream: ClassVar[bool] = False
+
+    @property
+    def is_dependent(self) -> bool:
+        """Whether kernels start ahead of their turn, by programmatic dependent launch."""
+        return self.turn.is_early
 
     @property
     def submission(self) -> Submission:
@@ -34,8 +59,18 @@ class Launch(PlanPart, ABC):
         return "stream"
 
     @property
+    def is_graph(self) -> bool:
+        """Whether a CUDA graph launches all kernels at once."""
+        return self.submission == "graph"
+
+    @property
+    def is_host(self) -> bool:
+        """Whether the host launches kernels one by one."""
+        return self.submission == "host"
+
+    @property
     def wait_kernel(self) -> bool:
-        """Whether consumers stand behind a wait-kernel."""
+        """Whether ahead of each consumer one block waits until its producers have started."""
         return False
 
     @property
@@ -95,7 +130,7 @@ class StreamPerStage(Launch):
     wait_kernel: bool = True
     head_start: int = 0
 
-    follows: ClassVar[Follows] = "nothing"
+    turn: ClassVar[LaunchTurn] = LaunchTurn.AT_ONCE
     is_multi_stream: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -145,7 +180,7 @@ class DependentLaunch(Launch):
     (`Plan.turn_of`). Source: CUDA programming guide, Programmatic Dependent Launch.
     """
 
-    follows: ClassVar[Follows] = "start"
+    turn: ClassVar[LaunchTurn] = LaunchTurn.AFTER_START
 
     @property
     def word(self) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from wavesim.errors import DescriptionError
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.reprs import call_text
-from wavesim.plan.launch import Follows, Launch, OneStream, StreamPerStage, Submission
+from wavesim.plan.launch import Launch, LaunchTurn, OneStream, StreamPerStage, Submission
 from wavesim.plan.order import Order, RowMajor
 from wavesim.plan.parts import PlanPart, Traits
 from wavesim.plan.policy import GridSync, Policy, RowSync
@@ -128,7 +128,7 @@ class Plan:
         """The plan in words: "Row semaphores, dependent launch (PDL)"."""
         texts = [self.schedule.text, self.sync.text, self.launch.text]
         if texts[2] and not self.sync.has_semaphores:  # what is launched otherwise says how it waits
-            texts = [texts[0], "" if self.launch.follows == "start" else texts[1], texts[2]]
+            texts = [texts[0], "" if self.launch.is_dependent else texts[1], texts[2]]
         share = f"{100 * self.prefetch:.2g} % prefetched" if self.prefetch else ""
         label = ", ".join(text for text in (*texts, share) if text)
         return label[0].upper() + label[1:]
@@ -144,31 +144,32 @@ class Plan:
     @property
     def is_stream_sync(self) -> bool:
         """Whether each kernel waits for the whole of the one before, on one stream: the baseline."""
-        return not self.sync.has_semaphores and self.launch.follows == "end" and self.schedule.after == "end"
+        is_boundary = not self.sync.has_semaphores and self.launch.turn.is_after_end
+        return is_boundary and not self.schedule.is_persistent
 
     @property
     def runs_one_after_another(self) -> bool:
         """Whether each kernel starts only when the one before has ended."""
-        return self.launch.follows == "end" and not self.schedule.is_fused
+        return self.launch.turn.is_after_end and not self.schedule.is_fused
 
     @property
     def waits_for_grids(self) -> bool:
         """Whether kernels overlap and their blocks wait for the whole grid before (`griddepcontrol.wait`)."""
-        return self.launch.follows == "start" and not self.sync.has_semaphores
+        return self.launch.is_dependent and not self.sync.has_semaphores
 
-    def turn_of(self, pipeline: Pipeline, index: int) -> Follows:
+    def turn_of(self, pipeline: Pipeline, index: int) -> LaunchTurn:
         """When the turn of a pipeline's kernel number `index` comes, by the kernel launched just before it.
 
         By dependent launch only a kernel that waits for the one just before starts early: for its whole grid,
         or under semaphores for its tiles. Any other would end without it, and CUDA does not promise that what
         the stream does next waits for both; so it starts when the one before has ended.
         """
-        if not index or self.launch.follows != "start":
-            return self.launch.follows if index else "nothing"
+        if not index or not self.launch.is_dependent:
+            return self.launch.turn if index else LaunchTurn.AT_ONCE
         dependency = pipeline.dependency_of(pipeline.stages[index].name)
         producers = dependency.producers if dependency is not None else ()
         is_early = pipeline.stages[index - 1].name in producers if self.sync.has_semaphores else producers
-        return "start" if is_early else "end"
+        return LaunchTurn.AFTER_START if is_early else LaunchTurn.AFTER_END
 
     def order_of(self, stage: str) -> Order:
         """The tile order of a stage."""

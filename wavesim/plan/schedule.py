@@ -8,12 +8,10 @@ block does after an item of work; whoever needs to know asks it and not its clas
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from wavesim.plan.order import Tile
 from wavesim.plan.parts import PlanPart, require_flag
-
-After = Literal["end", "fetch", "following"]
 
 
 @dataclass(frozen=True)
@@ -35,21 +33,22 @@ class TilePart:
 class Schedule(PlanPart, ABC):
     """Who computes a tile.
 
-    `after` is what a block does after an item of its work: it ends, fetches the next one that nobody has
-    fetched, or goes on in a list of its own (`block_lists`). `is_fused`: one kernel computes all stages.
+    After an item of its work a block ends, or fetches the next tile from a counter (`fetches_tiles`), or goes
+    on in a list of its own, of parts of tiles (`is_split_persistent`, `block_lists`).
     """
 
-    after: ClassVar[After] = "end"
+    fetches_tiles: ClassVar[bool] = False
+    is_split_persistent: ClassVar[bool] = False
+
+    @property
+    def is_persistent(self) -> bool:
+        """Whether a block computes more than one item of work."""
+        return self.fetches_tiles or self.is_split_persistent
 
     @property
     def is_fused(self) -> bool:
         """Whether one kernel computes all stages."""
         return False
-
-    @property
-    def fetches_tiles(self) -> bool:
-        """Whether blocks fetch their tiles from a counter."""
-        return self.after == "fetch"
 
     @abstractmethod
     def block_count(self, items: int, slots: int) -> int:
@@ -90,7 +89,7 @@ class Persistent(Schedule):
 
     fused: bool = False
 
-    after: ClassVar[After] = "fetch"
+    fetches_tiles: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require_flag("Persistent", fused=self.fused)

@@ -13,7 +13,7 @@ from typing import ClassVar
 from wavesim.model.kernel import require_positive
 from wavesim.plan.order import Tile
 from wavesim.plan.parts import Traits, require_flag
-from wavesim.plan.schedule import After, Schedule, TilePart
+from wavesim.plan.schedule import Schedule, TilePart
 from wavesim.plan.stream_k_partition import share_begin, share_count, share_of, split_tiles
 from wavesim.safe_io.bounds import plain_int
 
@@ -34,7 +34,7 @@ class StreamK(Schedule):
     waves: int | None = None
     in_order: bool = False
 
-    after: ClassVar[After] = "following"
+    is_split_persistent: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require_flag("StreamK", in_order=self.in_order)

@@ -54,7 +54,7 @@ def refusal_of(runner: Runner, pipeline: Pipeline, plan: Plan) -> str:
     says = getattr(runner, "refusal", None)
     if says is not None:
         return str(says(pipeline, plan))
-    is_stream = plan.is_stream_sync and plan.launch.submission == "stream"
+    is_stream = plan.is_stream_sync and not (plan.launch.is_graph or plan.launch.is_host)
     is_plain = is_stream or plan.launch.is_multi_stream
     return "" if is_plain else f"{plan.label}: {type(runner).__name__} does not say whether it runs this"
 

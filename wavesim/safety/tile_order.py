@@ -108,7 +108,7 @@ class TileOrder:
         plan = self._plan
         if not plan.sync.has_semaphores:
             return True
-        return not plan.schedule.is_fused and plan.turn_of(self._pipeline, index) == "end"
+        return not plan.schedule.is_fused and plan.turn_of(self._pipeline, index).is_after_end
 
     def _waits(self, stage: Stage, tile: Tile, z: int) -> Waits:
         """What the block of a tile and split waits for."""

@@ -51,7 +51,7 @@ def block_costs_of(costs: CostModel, plan: Plan, program: StageProgram) -> Block
     )
     waits_for_grids = plan.waits_for_grids
     no_waits = waits_for_grids or not has_semaphores or not program.arrays
-    fills_first = no_waits and plan.launch.follows == "start" and plan.schedule.after == "end"
+    fills_first = no_waits and plan.launch.is_dependent and not plan.schedule.is_persistent
     waiting = WaitCosts(0) if no_waits else wait_costs_of(costs, program.stage, program.loop)
     opening_ns = is_fetching * costs.tile_fetch_ns + is_prefetching * costs.poll_ns
     opening_ns += fills_first * costs.grid_wait_ns

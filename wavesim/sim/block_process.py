@@ -222,7 +222,7 @@ class BlockProcesses:
             state.done.succeed()
             self._end_grid(program.index)
         launch, sm, slot = self._launches[program.index], self.rows.sm[row], self.rows.slot[row]
-        if launch.then == "fetch":
+        if launch.fetches_next:
             self._same_instant.queue(sm, slot, partial(self._fetch, launch, sm, slot))
         elif (following := program.following(position)) >= 0:
             Task(self._process(program, following, sm, slot, 0))

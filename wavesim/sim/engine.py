@@ -84,8 +84,8 @@ class Engine:
                 program = self.program.stages[launch.stages[0]]
                 self._env.process(self._launch_wait_kernel(program, at_ns, turn))
                 at_ns += self._between_ns
-            elif before is not None and launch.follows != "nothing":
-                turn = issued if launch.follows == "start" else self._blocks.stages[before.stages[-1]].ended
+            elif before is not None and not launch.turn.is_at_once:
+                turn = issued if launch.turn.is_early else self._blocks.stages[before.stages[-1]].ended
             before, issued = launch, Event(self._env)
             self._env.process(self._launch_kernel(launch, at_ns, turn, issued))
             at_ns += self._between_ns
@@ -102,7 +102,7 @@ class Engine:
         if turn is not None:
             issued_ns = yield turn
             begin = int(self._env.now)
-            is_early = launch.follows == "start"
+            is_early = launch.turn.is_early
             stage = self.program.stages[launch.stages[0]].stage.name
             costs = self._costs.of_stage(stage)
             delay_ns = issued_ns + costs.block_ns - begin if is_early else costs.boundary_ns

@@ -12,11 +12,11 @@ from wavesim.model.kernel import Block, Grid, Kernel, MainLoop
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
-from wavesim.plan.launch import Follows
+from wavesim.plan.launch import LaunchTurn
 from wavesim.plan.order import Order, RowMajor
 from wavesim.plan.plan import Plan
 from wavesim.plan.policy import Policy
-from wavesim.plan.schedule import After, Persistent, Schedule, TilePerBlock
+from wavesim.plan.schedule import Persistent, Schedule, TilePerBlock
 from wavesim.plan.semaphores import SemaphoreArray
 from wavesim.plan.waits import Wait
 from wavesim.sim.program import SHARE_UNIT, PlanProgram, StageProgram, build_program
@@ -42,17 +42,17 @@ class WholeGrid(Policy):
 class GridLaunch:
     """`blocks` thread blocks of `kernel`; the i-th begins with the i-th item of `stages`, in issue order.
 
-    `then`: what a block does after an item: it ends, fetches the next item that nobody has fetched, or goes
-    on to `StageProgram.following`. `follows`: its turn in its stream comes at once, once every block of the
-    launch before has started, or once they have all ended; or after its wait-kernel. `is_fetching`: the first
-    items are fetched from a counter too, by blocks under semaphores in any order but the hardware's own.
+    With `fetches_next` a block fetches, after an item, the next one that nobody has fetched; else it goes on
+    to `StageProgram.following` or ends. `turn`: when it may start in its stream; with a wait-kernel, after
+    that. `is_fetching`: the first items are fetched from a counter too, by blocks under semaphores in any
+    order but the hardware's own.
     """
 
     kernel: Kernel
     stages: tuple[int, ...]
     blocks: int
-    follows: Follows = "nothing"
-    then: After = "end"
+    turn: LaunchTurn = LaunchTurn.AT_ONCE
+    fetches_next: bool = False
     has_wait_kernel: bool = False
     is_fetching: bool = False
 
@@ -69,7 +69,7 @@ class LaunchedProgram(PlanProgram):
 
     def ahead_of(self, stage: int) -> int | None:
         """The stage whose grid must end before a stage's can, which was launched early; else None."""
-        return stage - 1 if stage and self.launch_of(stage).follows == "start" else None
+        return stage - 1 if stage and self.launch_of(stage).turn.is_early else None
 
 
 def launched(
@@ -95,22 +95,24 @@ def _launches(
         items = sum(len(stage.blocks) for stage in program.stages)
         blocks = plan.schedule.block_count(items, _slots(device, kernel.block))
         stages = tuple(range(len(program.stages)))
-        return (GridLaunch(kernel, stages, blocks, then=plan.schedule.after, is_fetching=True),)
+        return (
+            GridLaunch(kernel, stages, blocks, fetches_next=plan.schedule.fetches_tiles, is_fetching=True),
+        )
     return tuple(
         _launch(stage, plan, plan.turn_of(pipeline, stage.index), slots[stage.index])
         for stage in program.stages
     )
 
 
-def _launch(program: StageProgram, plan: Plan, follows: Follows, slots: int) -> GridLaunch:
+def _launch(program: StageProgram, plan: Plan, turn: LaunchTurn, slots: int) -> GridLaunch:
     stage, schedule = program.stage, schedule_of(plan, program)
     is_in_order = _is_row_major(plan.order_of(stage.name), stage.grid)
     return GridLaunch(
         stage.kernel,
         (program.index,),
         schedule.block_count(len(program.blocks), slots),
-        follows,
-        schedule.after,
+        turn,
+        schedule.fetches_tiles,
         has_wait_kernel=plan.launch.wait_kernel and bool(program.arrays),
         is_fetching=schedule.fetches_tiles or (plan.sync.has_semaphores and not is_in_order),
     )
@@ -145,7 +147,7 @@ def _with_grid_waits(program: PlanProgram, pipeline: Pipeline, plan: Plan) -> Pl
     wait_at = round(plan.prefetch * SHARE_UNIT)
     stages, arrays = list(program.stages), list[SemaphoreArray]()
     for index, before in enumerate(program.stages[:-1]):
-        if plan.turn_of(pipeline, index + 1) != "start":
+        if not plan.turn_of(pipeline, index + 1).is_early:
             continue
         name, grid, first = before.stage.name, before.stage.grid, len(arrays)
         array = SemaphoreArray(name, WholeGrid(), WholeGrid().table(grid), first, grid)

@@ -48,7 +48,7 @@ def split_stages(program: PlanProgram, schedule: Schedule, slots: list[int]) -> 
 
     Raises `DescriptionError`.
     """
-    if schedule.after != "following":
+    if not schedule.is_split_persistent:
         return program
     stages = []
     for stage, count in zip(program.stages, slots, strict=True):

@@ -119,7 +119,7 @@ def boundary_candidates(pipeline: Pipeline, device: Device) -> list[Candidate]:
         for plan, safety in verdicts
         if plan.is_stream_sync or pipeline.dependencies
         for name, orders in order_sets(pipeline).items()
-        if not (plan.schedule.after == "following" and any(stage.grid.z > 1 for stage in pipeline.stages))
+        if not (plan.schedule.is_split_persistent and any(stage.grid.z > 1 for stage in pipeline.stages))
     ]
 
 
@@ -153,9 +153,7 @@ def _to_try(pipeline: Pipeline) -> list[tuple[Schedule, Launch]]:
     """Schedules and launches that the pipeline's kernels run with semaphores."""
     found = LAYER_SEMAPHORES_TO_TRY if is_layer(pipeline) else SEMAPHORES_TO_TRY
     return [
-        (schedule, launch)
-        for schedule, launch in found
-        if not is_chained(pipeline) or launch.follows == "start"
+        (schedule, launch) for schedule, launch in found if not is_chained(pipeline) or launch.is_dependent
     ]
 
 

@@ -171,7 +171,7 @@ def size_cases(
         by_tile = {way: ns for way, ns in ranked.items() if way.schedule == entrant.schedules[0]}
         times.append({(way.cut, way.order): ns for way, ns in by_tile.items()})
         cuts.append(_best_cuts(by_tile, CUTS_OF_SMALL if is_short else CUTS_PER_STAGE))
-        of_stream_k += _best_cuts((way for way in ranked if way.plan.schedule.after == "following"), 1)
+        of_stream_k += _best_cuts((way for way in ranked if way.plan.schedule.is_split_persistent), 1)
     repeats = SHORT_REPEATS if is_short else 1
     study = PairStudy(runner, workload, tokens, entrant.tile_k, cuts[0][0], repeats)
     pairs = dict.fromkeys([*product(*cuts), *([] if is_short else ((cut, cut) for cut in COMMON_CUTS))])

@@ -46,7 +46,7 @@ class Own(StageBackend):
             )
         if not work.source.is_file():
             raise DescriptionError(f"{start} source is {str(work.source)!r}, which is no file; give its path")
-        if plan is not None and plan.launch.follows == "start" and not work.is_launched_early:
+        if plan is not None and plan.launch.is_dependent and not work.is_launched_early:
             raise DescriptionError(
                 f"{start} {plan.label} launches it before the kernel ahead has ended; call "
                 "cusync::launch_dependents and wait_for_previous_grid in it and give "

@@ -259,7 +259,7 @@ def _apart() -> Iterator[None]:
 
 def _require_fit(shape: MlpShape, pipeline: Pipeline, plan: Plan) -> None:
     """Raises `DescriptionError` unless the pipeline is the shape's and its launches go to one stream."""
-    if plan.launch.is_multi_stream or plan.schedule.after == "following":
+    if plan.launch.is_multi_stream or plan.schedule.is_split_persistent:
         raise DescriptionError(
             f"mlp does not run {plan.label}: its kernels go to the caller's stream and report what gave up "
             "when the last block leaves. Use DependentLaunch() or OneStream(), with tiles that are not cut"

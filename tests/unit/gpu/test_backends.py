@@ -12,7 +12,7 @@ from wavesim.model.device import load
 from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
-from wavesim.plan.launch import DependentLaunch, OneStream, StreamPerStage
+from wavesim.plan.launch import DependentLaunch, LaunchTurn, OneStream, StreamPerStage
 from wavesim.plan.parsing import LAUNCHES, SCHEDULES, SYNCS, plan_of_words
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync
@@ -187,7 +187,8 @@ def test_of_a_fork_by_dependent_launch_the_kernel_that_does_not_read_the_one_bef
     plan, pipeline = Plan(launch=DependentLaunch(), sync=Semaphores(RowSync())), fork(tiles=(WIDE[0],) * 3)
     kernels = kernels_of(pipeline, plan, H200, "hopper")
     assert [one.launch.is_dependent for one in kernels] == [False, True, False]
-    assert [one.follows for one in launched(pipeline, plan, H200).launches] == ["nothing", "start", "end"]
+    turns = [launch.turn for launch in launched(pipeline, plan, H200).launches]
+    assert turns == [LaunchTurn.AT_ONCE, LaunchTurn.AFTER_START, LaunchTurn.AFTER_END]
 
 
 def test_a_plan_that_can_deadlock_is_refused():

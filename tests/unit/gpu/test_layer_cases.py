@@ -35,7 +35,7 @@ def test_layers_and_chains_are_tried_with_products_whose_blocks_leave_as_they_en
         assert {one.plan_word.removeprefix("chained+") for one in chained} == {
             one.plan.name for one in chained
         }
-        assert all(one.plan.launch.follows == "start" and one.plan_class == "semaphores" for one in chained)
+        assert all(one.plan.launch.is_dependent and one.plan_class == "semaphores" for one in chained)
         backends = {stage.backend for one in chained for stage in one.pipeline.stages}
         assert "hopper-chained" in backends
         assert "hopper" not in backends

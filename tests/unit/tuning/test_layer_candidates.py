@@ -37,7 +37,7 @@ def test_no_kernel_computes_stages_of_several_kinds_so_that_no_plan_is_fused():
     found, _ = semaphore_candidates(CHAIN, H200)
     assert found
     assert not any(one.plan.schedule.is_fused for one in found)
-    assert not any(one.plan.schedule.after == "following" for one in boundary_candidates(CHAIN, H200))
+    assert not any(one.plan.schedule.is_split_persistent for one in boundary_candidates(CHAIN, H200))
 
 
 def test_products_for_chains_are_tried_by_dependent_launch_with_semaphores_alone():

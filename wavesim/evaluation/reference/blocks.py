@@ -237,7 +237,7 @@ class ReferenceBlocks(ABC):
         if not self.left[stage]:
             self._end_grid(stage)
         following = program.following(block.position)
-        if self.program.launches[self.launch[stage]].then == "fetch":
+        if self.program.launches[self.launch[stage]].fetches_next:
             self.turns.append((block.sm, block.slot, self._draw, block))
         elif following >= 0:
             self._go_on(block, self.stages[stage][following])

@@ -17,6 +17,7 @@ from wavesim.evaluation.reference.blocks import ReferenceBlock, ReferenceBlocks
 from wavesim.model.device import Device
 from wavesim.model.kernel import WAIT_KERNEL
 from wavesim.model.pipeline import Pipeline
+from wavesim.plan.launch import LaunchTurn
 from wavesim.plan.plan import Plan
 from wavesim.sim.placement import SPREAD, SPREAD_OVER, footprint
 
@@ -90,7 +91,7 @@ class ReferenceSimulator(ReferenceBlocks):
                 first = deque(self.items[number][:ahead])
                 self.arrivals.append(QueuedKernel(rank - 2 * len(self.stages), first, number, is_first=True))
             self.launched_at.append(host)
-            if launch.follows == "nothing" and not launch.has_wait_kernel:
+            if launch.turn.is_at_once and not launch.has_wait_kernel:
                 self.at(host, self.arrivals.append, self._queued(number, ahead))
             host += self.between_ns
 
@@ -137,18 +138,20 @@ class ReferenceSimulator(ReferenceBlocks):
 
     def _all_issued(self, launch: int) -> None:
         """A dependent launch comes when the last block has executed its first instruction."""
-        if launch >= 0 and self._follows(launch + 1, "start"):
+        if launch >= 0 and self._turn_of(launch + 1).is_early:
             turn = max(self.now + self.costs.block_ns, self.launched_at[launch + 1])
             self.at(turn, self.arrivals.append, self._queued(launch + 1))
 
     def stage_ended(self, stage: int) -> None:
         """The next kernel of the stream comes a boundary later."""
         following = self.launch[stage] + 1
-        if self._follows(following, "end"):
+        if self._turn_of(following).is_after_end:
             self._follow(following)
 
-    def _follows(self, launch: int, fact: str) -> bool:
-        return launch < len(self.program.launches) and self.program.launches[launch].follows == fact
+    def _turn_of(self, launch: int) -> LaunchTurn:
+        """Of a launch; past the last one nothing follows."""
+        launches = self.program.launches
+        return launches[launch].turn if launch < len(launches) else LaunchTurn.AT_ONCE
 
     # --- wait-kernels ---
 

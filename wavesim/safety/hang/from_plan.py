@@ -52,8 +52,8 @@ def _operations(pipeline: Pipeline, plan: Plan, device: Device) -> Iterator[Stre
         blocks = kernel.grid.size
         if plan.schedule.fetches_tiles:
             blocks = min(blocks, footprint(device, kernel).blocks_per_sm * device.sm_count)
-        is_early = index > 0 and plan.turn_of(pipeline, index) == "start"
-        is_followed = index + 1 < len(stages) and plan.turn_of(pipeline, index + 1) == "start"
+        is_early = index > 0 and plan.turn_of(pipeline, index).is_early
+        is_followed = index + 1 < len(stages) and plan.turn_of(pipeline, index + 1).is_early
         yield StreamOperation(
             stage.name,
             PART,
@@ -75,5 +75,5 @@ def _waits(pipeline: Pipeline, plan: Plan) -> Iterator[BlockWait]:
         for producer in dependency.producers:
             if plan.launch.wait_kernel:
                 yield BlockWait(f"wait-kernel of {stage.name}", producer, 1, "start")
-            if plan.sync.has_semaphores or plan.turn_of(pipeline, index) == "start":
+            if plan.sync.has_semaphores or plan.turn_of(pipeline, index).is_early:
                 yield BlockWait(stage.name, producer)

@@ -40,7 +40,7 @@ class PlanConfig:
     @property
     def is_unsplit(self) -> bool:
         """Whether its schedule splits K itself, as Stream-K does, and takes no split."""
-        return plan_named(self.plan, RowMajor()).schedule.after == "following"
+        return plan_named(self.plan, RowMajor()).schedule.is_split_persistent
 
     @property
     def stored(self) -> tuple[str, str]:

@@ -97,5 +97,5 @@ def choosable(variants: Iterable[PairConfig]) -> list[PairConfig]:
     variants = list(variants)
     plain = [variant for variant in variants if variant.kind.name == STREAM]
     synchronised = [variant for variant in variants if variant.has_semaphores]
-    dependent = [v for v in synchronised if v.plan.launch.follows == "start"]
+    dependent = [v for v in synchronised if v.plan.launch.is_dependent]
     return plain + (dependent or synchronised)

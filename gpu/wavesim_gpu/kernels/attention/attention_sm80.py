@@ -73,7 +73,7 @@ class PortableAttention(StageBackend):
         record["length"], record["cached"], record["row_blocks"] = work.length, work.cached, work.row_blocks
         record["heads"], record["group"] = work.heads, work.heads // work.kv_heads
         record["steps_per_item"] = work.tile_n // STEP_KEYS
-        record["is_dependent"] = plan.launch.follows == "start"
+        record["is_dependent"] = plan.launch.is_dependent
         record["scale"] = work.scale * LOG2_E
         record["dropout"] = dropout_params(work.seed, work.dropout)
         return (record,)

@@ -127,8 +127,8 @@ class HopperAttention(StageBackend):
         record["length"], record["keys"], record["row_blocks"] = work.length, work.keys, work.row_blocks
         record["first_key"] = -(-work.cached % work.tile_n) if work.is_causal else 0
         record["heads"], record["group"] = work.heads, work.heads // work.kv_heads
-        record["is_persistent"] = plan.schedule.after != "end"
-        record["is_dependent"] = plan.launch.follows == "start"
+        record["is_persistent"] = plan.schedule.is_persistent
+        record["is_dependent"] = plan.launch.is_dependent
         record["dropout"] = dropout_params(work.seed, work.dropout)
         return (record,)
 

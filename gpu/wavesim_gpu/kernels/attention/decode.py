@@ -98,7 +98,7 @@ class PortableDecode(StageBackend):
 
     def check_stage(self, pipeline: Pipeline, stage: Stage, plan: Plan) -> None:
         """Raises `DescriptionError` where an earlier stage writes cached keys, which nothing waits for."""
-        if not plan.sync.has_semaphores and plan.launch.follows != "start":
+        if not plan.sync.has_semaphores and not plan.launch.is_dependent:
             return
         accesses = Accesses(pipeline)
         for earlier in takewhile(lambda one: one.name != stage.name, pipeline.stages):
@@ -129,7 +129,7 @@ class PortableDecode(StageBackend):
         record["lengths"] = places["lengths"].address if work.has_lengths else 0
         record["partials"], record["tickets"] = scratch.partials, scratch.tickets
         record["length"], record["tile_n"], record["group"] = work.keys, work.tile_n, _group(work)
-        record["is_dependent"] = plan.launch.follows == "start"
+        record["is_dependent"] = plan.launch.is_dependent
         record["scale"] = work.scale * LOG2_E
         return (record,)
 

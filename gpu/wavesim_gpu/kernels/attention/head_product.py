@@ -106,7 +106,7 @@ class HeadProducts(StageBackend):
             record[name] = getattr(work, name)
         record["group"] = work.heads // work.kv_heads
         record["has_cache"] = work.kv_rows > 0
-        record["is_dependent"] = plan.launch.follows == "start"
+        record["is_dependent"] = plan.launch.is_dependent
         return (record,)
 
     def reference(self, work: HeadProduct, arrays: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -24,7 +24,7 @@ PORTABLE_REASONS = {
 
 def require_launchable(plan: Plan, device: Device) -> None:
     """Raises `DescriptionError` for dependent launch on a GPU that lacks it."""
-    if plan.launch.follows == "start" and device.compute_capability < DEPENDENT_LAUNCH:
+    if plan.launch.is_dependent and device.compute_capability < DEPENDENT_LAUNCH:
         major, minor = device.compute_capability
         raise DescriptionError(
             f"{plan.label}: {device.name} has compute capability {major}.{minor}; dependent launch needs 9.0 "

@@ -130,8 +130,8 @@ def _layer_record(work: Conv2D, plan: Plan, places: Mapping[str, OperandPlace], 
     addresses = {name: place.address for name, place in places.items()}
     given = Addresses(**addresses, **strides, partials=scratch.partials, tickets=scratch.tickets)
     record = record_of(product, config, given)
-    record["is_persistent"] = plan.schedule.after != "end"
-    record["is_dependent"] = plan.launch.follows == "start"
+    record["is_persistent"] = plan.schedule.is_persistent
+    record["is_dependent"] = plan.launch.is_dependent
     if not is_plain(work):
         _write_taps(record, work, config, places)
     return layer_record_of(product, record, given)

@@ -78,7 +78,7 @@ def launch_of(expression: str, threads: int, tiles: int, plan: Plan, device: Dev
 
 def tiles_record(length: int, tile_m: int, plan: Plan) -> Any:
     """`RowTiles` of sequences of `length` rows."""
-    flags = plan.schedule.after != "end", plan.launch.follows == "start"
+    flags = plan.schedule.is_persistent, plan.launch.is_dependent
     return np.array((length, -(-length // tile_m), tile_m, *flags), ROW_TILES)
 
 

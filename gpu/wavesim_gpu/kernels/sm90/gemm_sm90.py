@@ -106,8 +106,8 @@ class Hopper(Backend):
     def arguments(self, gemm: Gemm, plan: Plan, addresses: Addresses) -> tuple[Any, ...]:
         """`GemmSm90Params`. Raises `DescriptionError` for misaligned addresses and strides."""
         record = record_of(gemm, _config(gemm, plan), addresses)
-        record["is_persistent"] = plan.schedule.after != "end"
-        record["is_dependent"] = plan.launch.follows == "start"
+        record["is_persistent"] = plan.schedule.is_persistent
+        record["is_dependent"] = plan.launch.is_dependent
         return (layer_record_of(gemm, record, addresses) if is_layer_form(gemm) else record,)
 
     def address_fields(self, gemm: Gemm, plan: Plan) -> list[AddressField]:
@@ -153,7 +153,7 @@ def _config(gemm: Gemm, plan: Plan) -> WgmmaTile:
 
 def _is_stream_k(plan: Plan) -> bool:
     """Whether blocks have lists of parts of tiles; the only such schedule that it runs is Stream-K."""
-    return plan.schedule.after == "following"
+    return plan.schedule.is_split_persistent
 
 
 def _work_items(gemm: Gemm, config: WgmmaTile, plan: Plan) -> int:
