@@ -94,16 +94,16 @@ fuzz: $(VENV)/.has-all
 	$(PY) tests/fuzz/run.py $(TARGET) --minutes $(MINUTES)
 
 images: $(VENV)/.has-all
-	$(PY) docs/draw_images.py
+	$(PY) tools/draw_images.py
 
 course: $(VENV)/.has-all
-	$(PY) docs/write_course.py
+	$(PY) tools/write_course.py
 
 slides: $(VENV)/.has-all
-	$(PY) docs/make_slides.py
+	$(PY) tools/make_slides.py
 
 tour: $(VENV)/.has-all
-	$(PY) docs/draw_tour.py
+	$(PY) tools/draw_tour.py
 
 results: $(VENV)/.has-all
 	$(VENV)/bin/wavesim results --html build/results.html --docs docs
@@ -113,13 +113,13 @@ results: $(VENV)/.has-all
 	$(PY) -m wavesim.evaluation.paper_figures
 
 gallery: $(VENV)/.has-all
-	$(PY) docs/draw_gallery.py
+	$(PY) tools/draw_gallery.py
 
 pages: $(VENV)/.has-all
-	$(PY) docs/render_pages.py --out build/pages
+	$(PY) tools/render_pages.py --out build/pages
 
 docs: $(VENV)/.has-all
-	$(PY) docs/build_site.py
+	$(PY) tools/build_site.py
 
 lab: may-run-lab $(VENV)/.has-all
 	$(PY) -m jupyterlab --ServerApp.root_dir=. $(LAB_ARGS) notebooks/01_start_here.ipynb

@@ -11,7 +11,7 @@ QUESTIONS = tomllib.loads((Path(__file__).parent / "everyday_questions.toml").re
 PAGES = ("CONTRIBUTING.md", "README.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
 # `a/b.py`, or `b.py` in the folder of the last file that was named with its folder.
 FILE = re.compile(r"`([\w./-]+\.(?:py|cuh|cu|js|md|toml|json))`")
-SOURCES = ("wavesim/", "gpu/", "tests/", "docs/", "notebooks/")
+SOURCES = ("wavesim/", "gpu/", "tests/", "docs/", "tools/", "notebooks/")
 
 
 @pytest.mark.parametrize("question", QUESTIONS["question"], ids=lambda question: question["file"])

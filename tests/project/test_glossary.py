@@ -130,7 +130,7 @@ SEARCHED = (
     ("wavesim", "*.toml"),
     ("gpu/wavesim_gpu", "*.*"),
     ("gpu/examples", "*.*"),
-    ("docs", "*.py"),
+    ("tools", "*.py"),
     ("docs", "*.md"),
     ("notebooks", "*.*"),
     ("solutions", "*.py"),

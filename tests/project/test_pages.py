@@ -20,7 +20,7 @@ QUICK = "03_stream_order"
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("pages") / "out"
     notebook = ROOT / "notebooks" / f"{QUICK}.ipynb"
-    command = [sys.executable, ROOT / "docs" / "render_pages.py", notebook, "--out", out]
+    command = [sys.executable, ROOT / "tools" / "render_pages.py", notebook, "--out", out]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     return out
@@ -74,7 +74,7 @@ def test_the_gallery_shows_every_picture_that_is_drawn_and_no_other():
     text = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
     shown = set(re.findall(r"\(images/gallery/(\w+)\.png\)", text))
     drawn = set(
-        re.findall(r'^    "(\w+)": ', (ROOT / "docs" / "draw_gallery.py").read_text(), flags=re.MULTILINE)
+        re.findall(r'^    "(\w+)": ', (ROOT / "tools" / "draw_gallery.py").read_text(), flags=re.MULTILINE)
     )
     assert shown == drawn == {path.stem for path in (ROOT / "docs" / "images" / "gallery").glob("*.png")}
     for target in re.findall(r"\]\(([^)]+)\)", text):

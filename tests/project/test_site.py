@@ -18,8 +18,9 @@ def run_docs(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 def dead_links_of(site: Path) -> list[str]:
+    tools = str(ROOT / "tools")
     code = (
-        f"import sys; from pathlib import Path; sys.path.insert(0, {str(DOCS)!r})\n"
+        f"import sys; from pathlib import Path; sys.path.insert(0, {tools!r})\n"
         f"from check_links import dead_links; print(*dead_links(Path({str(site)!r})), sep='\\n')"
     )
     done = run_docs("-c", code)
@@ -47,7 +48,7 @@ def test_a_link_to_a_file_or_an_anchor_that_is_not_there_is_named(tmp_path):
 def test_the_site_builds_strictly_with_all_pages_notebooks_and_docstrings_and_fetches_nothing(tmp_path):
     """The whole site but for the notebooks' outputs, which test_notebooks and test_pages look at."""
     site = tmp_path / "out"
-    done = run_docs(DOCS / "build_site.py", "--no-run", "--out", site)
+    done = run_docs(ROOT / "tools" / "build_site.py", "--no-run", "--out", site)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     pages = {path.stem for path in DOCS.rglob("*.md")} | {"index", "GLOSSARY", "CONTRIBUTING", "CHANGELOG"}
     assert pages <= {path.stem for path in site.rglob("*.html")}

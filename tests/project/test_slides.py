@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).parents[2] / "docs"
+TOOLS = Path(__file__).parents[2] / "tools"
 
 
 @pytest.fixture
 def make_slides(monkeypatch):
-    monkeypatch.syspath_prepend(str(DOCS))
+    monkeypatch.syspath_prepend(str(TOOLS))
     return importlib.import_module("make_slides")
 
 

@@ -1,7 +1,7 @@
 """The page of our protocols: verdicts, what each order is needed for, and the tests themselves, as Markdown.
 
 Example: "A post and a wait" is a row of the table, and a section with its threads, all outcomes that the
-model allows, and a line per weaker form. `docs/write_memory_model.py` writes the page.
+model allows, and a line per weaker form. `tools/write_memory_model.py` writes the page.
 """
 
 import re

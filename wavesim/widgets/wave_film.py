@@ -1,7 +1,7 @@
 """The wave player as a film without controls: traces one after another, as one SVG that moves by itself.
 
 Example: the README's first picture plays Figure 1 of the paper under stream order, then under tile
-semaphores; `docs/draw_tour.py` writes it. No script runs in the file, so it moves wherever an SVG is shown
+semaphores; `tools/draw_tour.py` writes it. No script runs in the file, so it moves wherever an SVG is shown
 as a picture.
 """
 

@@ -52,7 +52,7 @@ def test_the_code_that_a_protocol_stands_for_is_there(protocol: Protocol):
 
 def test_the_page_is_as_the_model_says_today():
     written = (ROOT / "docs" / "memory-model.md").read_text(encoding="utf-8")
-    assert memory_model_page() == written, "run: .venv/bin/python docs/write_memory_model.py"
+    assert memory_model_page() == written, "run: .venv/bin/python tools/write_memory_model.py"
 
 
 def test_every_part_of_a_plan_has_a_protocol():

@@ -41,6 +41,6 @@ def test_a_quiz_of_a_notebook_has_its_questions_and_exercises():
 
 
 def test_the_course_follows_its_notebooks():
-    command = [sys.executable, ROOT / "docs" / "write_course.py", "--check"]
+    command = [sys.executable, ROOT / "tools" / "write_course.py", "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

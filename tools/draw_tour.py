@@ -14,7 +14,7 @@ from wavesim.sim.simulation import simulate
 from wavesim.widgets.wave_film import WaveFilm
 from wavesim.workloads.figure_one import TILE_NS, toy
 
-FOLDER = Path(__file__).parent / "images"
+FOLDER = Path(__file__).parents[1] / "docs" / "images"
 WIDTH = 880  # about what a README's column has
 PLANS = {
     "Stream order: gemm2 waits for all of gemm1, so half a wave of each kernel idles": StreamSync(),

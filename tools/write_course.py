@@ -1,6 +1,6 @@
 """Writes docs/course/: the course, the instructor's page and the quiz, from notebooks, graders and questions.
 
-Example: `python docs/write_course.py` (`make course`) after a notebook has got another objective or exercise;
+Example: `python tools/write_course.py` (`make course`) after an objective or exercise has changed;
 `--check` writes nothing and exits with 1 where a page is old.
 """
 

@@ -1,22 +1,14 @@
-"""Draws the README's pictures from the shipped recordings: `make images`."""
+"""Draws the pictures of README and docs that are made from what ships: `make images`.
+
+The other pictures of docs/images show closed measurements; their captions name device and date.
+"""
 
 from functools import partial
 from pathlib import Path
 
 import plotly.graph_objects as go
-from draw_characterise import busy_sms_figure, l2_figure
-from draw_convolutions import blind_figure
-from draw_model import (
-    busy_clock_figure,
-    clock_figure,
-    fetches_figure,
-    memory_figure,
-    set_figure,
-    sharing_figure,
-    stream_k_figure,
-    wait_figure,
-)
 
+from smaller_pictures import write_picture
 from wavesim.comparison import compare
 from wavesim.evaluation.coverage_chart import coverage_figure
 from wavesim.evaluation.interval_fit import left_out
@@ -28,7 +20,7 @@ from wavesim.plan.parsing import parse_plan
 from wavesim.view.gain_figure import Gain, gain_overview
 from wavesim.workloads.gpt3 import gpt3_mlp
 
-FOLDER = Path(__file__).parent / "images"
+FOLDER = Path(__file__).parents[1] / "docs" / "images"
 TOKENS = 1536
 LABELS = {"row": "Row semaphores", "tile": "Tile semaphores"}
 
@@ -65,37 +57,14 @@ def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     found = flat(committed_predictions())
     results = scores(found)
-    of_sets = {
-        f"score-{name}": partial(set_figure, name, found, results)
-        for name in (
-            "own-1-block",
-            "own-2-blocks",
-            "judged-all",
-            "published-mlp",
-            "published-resnet",
-            "sketch",
-        )
-    }
     pictures = {
         "gain": gain_figure,
         "compare": comparison_figure,
-        "model-sharing": sharing_figure,
-        "model-draws": fetches_figure,
-        "model-memory": memory_figure,
-        "model-stream-k": stream_k_figure,
-        "model-busy-clock": busy_clock_figure,
-        "model-clock": clock_figure,
-        "model-waits": wait_figure,
-        "characterise-l2": l2_figure,
-        "characterise-clock": busy_sms_figure,
-        "convolutions-blind": blind_figure,
         "coverage": partial(coverage_figure, results, left_out(found)),
-        **of_sets,
     }
     for name, draw in pictures.items():
         for theme in ("light", "dark"):
-            figure = draw(theme)
-            figure.write_image(FOLDER / f"{name}-{theme}.png", scale=1.5)
+            write_picture(draw(theme), FOLDER / f"{name}-{theme}.png")
 
 
 if __name__ == "__main__":

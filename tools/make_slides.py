@@ -14,7 +14,6 @@ from typing import Any
 
 from draw_gallery import PICTURES
 from draw_tour import WIDTH, tour
-
 from wavesim.safe_io.escaping import Markup, element
 from wavesim.safe_io.writing import write_text
 

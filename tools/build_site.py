@@ -15,10 +15,11 @@ from pathlib import Path
 from posixpath import join, normpath, relpath
 from typing import Any
 
-from check_links import dead_links
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
 from pygments.formatters import HtmlFormatter
+
+from check_links import dead_links
 
 ROOT = Path(__file__).parent.parent
 # Where a file of the repository lies in the site; all of docs/ lies at its top.
@@ -163,8 +164,8 @@ def write_pages(source: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
     shutil.copytree(ROOT / "docs" / "images", source / "images")
-    for name in ("pair.toml", "site.css", "course/quiz.html"):
-        shutil.copy(ROOT / "docs" / name, source / name)
+    for name in ("docs/pair.toml", "tools/site.css", "docs/course/quiz.html"):
+        shutil.copy(ROOT / name, source / name.split("/", 1)[1])
     light, dark = HtmlFormatter().get_style_defs(".highlight"), HtmlFormatter(style="github-dark")
     styles = f"{light}\n{dark.get_style_defs('[data-bs-theme=dark] .highlight')}\n"
     (source / "highlight.css").write_text(styles, encoding="utf-8")
@@ -191,7 +192,7 @@ def write_reference(source: Path) -> list[dict[str, str]]:
 
 def write_notebooks(source: Path, *, is_executed: bool) -> None:
     """Every notebook as a page, with the outputs of a run unless told otherwise."""
-    command = [sys.executable, ROOT / "docs" / "render_pages.py", "--out", source / "notebooks"]
+    command = [sys.executable, ROOT / "tools" / "render_pages.py", "--out", source / "notebooks"]
     subprocess.run([*command, *([] if is_executed else ["--no-run"])], check=True)  # noqa: S603  # our own
 
 

@@ -7,6 +7,7 @@ semaphores; each is what a reader of the notebook sees, written by the widget's 
 from collections.abc import Callable
 from pathlib import Path
 
+from smaller_pictures import write_png
 from wavesim.costs.cost_model import zero_cost
 from wavesim.model.device import load
 from wavesim.model.kernel import DEFAULT_GEMM_BLOCK
@@ -27,7 +28,7 @@ from wavesim.widgets import DependencyExplorer, OccupancyExplorer, TunerView, Wa
 from wavesim.workloads.figure_one import TILE_NS, toy
 from wavesim.workloads.gpt3 import gpt3_mlp
 
-FOLDER = Path(__file__).parent / "images" / "gallery"
+FOLDER = Path(__file__).parents[1] / "docs" / "images" / "gallery"
 
 
 def draw_player(path: Path) -> None:
@@ -82,7 +83,9 @@ def main() -> None:
     """Writes every picture."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     for name, draw in PICTURES.items():
-        draw(FOLDER / f"{name}.png")
+        path = FOLDER / f"{name}.png"
+        draw(path)
+        write_png(path.read_bytes(), path)
 
 
 if __name__ == "__main__":
