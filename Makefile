@@ -19,7 +19,7 @@ PARALLEL := --numprocesses auto --dist worksteal
 FIRST := lab/tree/notebooks/01_start_here.ipynb
 
 .DEFAULT_GOAL := help
-.PHONY: help lock setup demo test quick validate check fuzz images tour course slides results gallery pages docs lab may-run-lab lite lite-test binder gpu-test gpu-smoke gpu-bench gpu-sanitize gpu-peers peers-pages clean
+.PHONY: help lines lock setup demo test quick validate check fuzz images tour course slides results gallery pages docs lab may-run-lab lite lite-test binder gpu-test gpu-smoke gpu-bench gpu-sanitize gpu-peers peers-pages clean
 
 help:
 	@echo "make demo       predicted and measured effect of tile-level synchronisation: a table and an HTML page"
@@ -31,6 +31,7 @@ help:
 	@echo "make lite-test  every notebook of that site, in Chromium: three minutes of two cores"
 	@echo "make binder     the link that opens this checkout's GitHub repository on mybinder.org"
 	@echo "make check      lint, format and types"
+	@echo "make lines      lines of Python per room, and the tracked bytes"
 	@echo "make fuzz       ten minutes of damaged and hostile input   (TARGET=sqlite MINUTES=30 for one kind, longer)"
 	@echo "make images     the README's pictures, drawn again"
 	@echo "make tour       the README's moving picture, drawn again (needs Chromium)"
@@ -86,6 +87,10 @@ check: $(VENV)/.has-all
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
+
+# The same with any Python; nothing is installed.
+lines:
+	$(PYTHON) tools/count_lines.py
 
 # What comes from outside: files, command lines, names, messages. tests/fuzz/run.py lists the targets.
 TARGET := all

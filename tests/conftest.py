@@ -6,6 +6,7 @@ This file is also loaded on a GPU machine that has neither simpy nor plotly, so 
 import gc
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,6 +37,35 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest first, so that no worker is left alone with one of them in the end."""
     items.sort(key=lambda item: not {"browser", "slow"} <= {mark.name for mark in item.iter_markers()})
+
+
+# What a skipped test lacks, by words of its reason, and the line that adds it.
+ADDS = {
+    "no browser": "apt-get install chromium",
+    "torch": ".venv/bin/pip install torch transformers",
+    "transformers": ".venv/bin/pip install torch transformers",
+    "triton": ".venv/bin/pip install triton",
+    "cutlass": ".venv/bin/pip install nvidia-cutlass nvidia-cutlass-dsl",
+    "distributed": ".venv/bin/pip install distributed",
+    "g++": "apt-get install g++",
+}
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Last of all: how many tests were skipped, for lack of what, and the line that adds it."""
+    skipped = Counter(_addition(report) for report in terminalreporter.stats.get("skipped", ()))
+    if not skipped:
+        return
+    terminalreporter.section("skipped, and how to run them")
+    for line, count in skipped.most_common():
+        terminalreporter.write_line(f"{count:4} {line}")
+
+
+def _addition(report: pytest.TestReport) -> str:
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    lines = (line for words, line in ADDS.items() if words in reason.lower())
+    return next(lines, reason.removeprefix("Skipped: "))
 
 
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome")
