@@ -95,6 +95,7 @@ NAV: list[Any] = [
         "Project": [
             {"Glossary": "GLOSSARY.md"},
             {"Contributing": "CONTRIBUTING.md"},
+            {"Why it is built this way": "design.md"},
             {"Security": "SECURITY.md"},
             {"Third-party packages": "THIRD_PARTY.md"},
             {"Changelog": "CHANGELOG.md"},
