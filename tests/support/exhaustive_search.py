@@ -21,8 +21,8 @@ from wavesim.model.device import Device
 from wavesim.model.kernel import WAIT_KERNEL
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
+from wavesim.plan.resolved import ResolvedPlan, resolve
 from wavesim.sim.placement import Footprint, footprint
-from wavesim.sim.program import PlanProgram, build_program
 
 Sm = tuple[int, tuple[int, ...]]  # carve-out, kinds of the blocks on it
 State = tuple[tuple[int, ...], tuple[Sm, ...]]  # blocks issued per kind, SMs
@@ -257,7 +257,7 @@ def planned(
     guarded: Collection[str] | None = None,
 ) -> list[Launch]:
     """The launches of a plan, numbered from `first`; appends to `needs`."""
-    program = build_program(pipeline, plan)
+    program = resolve(pipeline, plan)
     consumers = {stage.stage.name: stage.index for stage in program.stages if stage.arrays}
     names = (consumers if plan.launch.wait_kernel else ()) if guarded is None else guarded
     found = list(launches(program, {consumers[name] for name in names}, device, needs, first))
@@ -285,7 +285,7 @@ def wait_for_grids(pipeline: Pipeline, plan: Plan, found: list[Launch], needs: l
 
 
 def launches(
-    program: PlanProgram, guarded: set[int], device: Device, needs: list[int], first: int
+    program: ResolvedPlan, guarded: set[int], device: Device, needs: list[int], first: int
 ) -> Iterator[Launch]:
     """The stages' kernels in order, then the wait-kernels of the guarded stages; appends to `needs`."""
     count = len(program.stages)

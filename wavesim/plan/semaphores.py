@@ -4,10 +4,12 @@ Example: a producer with two consumers under row semaphores has one array that b
 policies it has two, and posts both. The simulator and the generated code number them from here.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wavesim.model.kernel import Grid
 from wavesim.model.pipeline import Pipeline
+from wavesim.plan.order import Tile
 from wavesim.plan.plan import Plan
 from wavesim.plan.policy import Policy, SemaphoreTable
 
@@ -24,6 +26,10 @@ class SemaphoreArray:
     first: int
     grid: Grid
     edges: tuple[Edge, ...] = ()
+
+    def semaphore(self, tile: Tile) -> int:
+        """The semaphore, of all, that a tile posts."""
+        return self.first + self.table.semaphore_of_tile[tile[1] * self.grid.x + tile[0]]
 
     @property
     def values(self) -> tuple[int, ...]:
@@ -54,3 +60,9 @@ def semaphore_arrays(pipeline: Pipeline, plan: Plan) -> tuple[SemaphoreArray, ..
         arrays.append(SemaphoreArray(producer, policy, table, first, grid, tuple(members)))
         first += table.count
     return tuple(arrays)
+
+
+def semaphore_name(arrays: Sequence[SemaphoreArray], semaphore: int) -> str:
+    """A semaphore in words: which stage's, which policy's, which index."""
+    array = next(array for array in reversed(arrays) if array.first <= semaphore)
+    return f"{array.producer} {array.policy.name}[{semaphore - array.first}]"

@@ -22,8 +22,8 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import Order, RowMajor
 from wavesim.plan.parsing import recorded_plan, recorded_shape
 from wavesim.plan.plan import Plan, StreamSync
+from wavesim.plan.resolved import resolve
 from wavesim.predict.kernel_times import costs_from_kernel_times
-from wavesim.sim.program import build_program
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
 
@@ -215,7 +215,7 @@ def _ready_wait_ns(pipeline: Pipeline, plan: Plan, measured: Trace) -> int:
 
     Those started when their producers had ended; 0 where none did. How long the others waited is simulated.
     """
-    least, stages = [], build_program(pipeline, plan).stages
+    least, stages = [], resolve(pipeline, plan).stages
     for program in stages:
         producers = [one.index for one in stages if one.stage.name in program.arrays]
         count = len(program.waits(0))

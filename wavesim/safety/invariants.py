@@ -13,6 +13,7 @@ import numpy as np
 from wavesim.model.dependency import Dependency
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.parsing import recorded_shape
+from wavesim.plan.resolved import SHARE_UNIT
 from wavesim.safety.expected_work import (
     expected_work_ns,
     is_alone,
@@ -20,7 +21,6 @@ from wavesim.safety.expected_work import (
     opening_and_closing,
     waiting_ns,
 )
-from wavesim.sim.program import SHARE_UNIT
 from wavesim.trace.trace import IntArray, Trace
 
 

@@ -10,8 +10,8 @@ from math import log2
 from wavesim.costs.cost_model import CostModel
 from wavesim.costs.wait_costs import WaitCosts, wait_costs_of
 from wavesim.plan.plan import Plan
+from wavesim.plan.resolved import ResolvedStage
 from wavesim.plan.waits import Wait
-from wavesim.sim.program import StageProgram
 from wavesim.sim.split_tiles import SplitStage
 
 
@@ -40,7 +40,7 @@ class BlockCosts:
         return max(work_ns * wait.done // wait.of, min(work_ns, self.ahead_ns))
 
 
-def block_costs_of(costs: CostModel, plan: Plan, program: StageProgram) -> BlockCosts:
+def block_costs_of(costs: CostModel, plan: Plan, program: ResolvedStage) -> BlockCosts:
     """A stage's costs. Raises `DescriptionError` where the costs lack its tile times."""
     costs = costs.of_stage(program.stage.name)
     has_semaphores = plan.sync.has_semaphores
@@ -68,7 +68,7 @@ def block_costs_of(costs: CostModel, plan: Plan, program: StageProgram) -> Block
     )
 
 
-def _visibility_ns(costs: CostModel, program: StageProgram) -> int:
+def _visibility_ns(costs: CostModel, program: ResolvedStage) -> int:
     """From a post until another SM sees it: the later, the more semaphores it looks at together for a row."""
     if not costs.column_visibility_ns or not program.has_posts:
         return costs.post_visibility_ns
@@ -77,7 +77,7 @@ def _visibility_ns(costs: CostModel, program: StageProgram) -> int:
     return costs.post_visibility_ns + round(costs.column_visibility_ns * log2(max(1.0, of_row)))
 
 
-def _work(costs: CostModel, program: StageProgram) -> list[int]:
+def _work(costs: CostModel, program: ResolvedStage) -> list[int]:
     times, grid = costs.tile_times(program.stage), program.stage.grid
     if isinstance(program, SplitStage):
         tiles = [times] * grid.tiles if isinstance(times, int) else times

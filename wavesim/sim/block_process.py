@@ -11,15 +11,15 @@ from itertools import count
 
 from simpy import Environment, Event
 
+from wavesim.plan.resolved import ResolvedStage
 from wavesim.sim.block_costs import BlockCosts
 from wavesim.sim.launches import GridLaunch, LaunchedProgram
-from wavesim.sim.program import StageProgram
 from wavesim.sim.same_instant import SameInstant
 from wavesim.sim.shared_sm import Age, SharedSm
 from wavesim.sim.state import Rows, Semaphore, StageState
 from wavesim.sim.task import Process, Task
 
-Spinning = dict[int, tuple[StageProgram, int, int]]  # row -> stage, position, semaphore
+Spinning = dict[int, tuple[ResolvedStage, int, int]]  # row -> stage, position, semaphore
 
 
 class BlockProcesses:
@@ -64,7 +64,7 @@ class BlockProcesses:
         program, place = self._item(launch, position)
         return self._process(program, place, sm, slot, self._block_ns)
 
-    def _item(self, launch: GridLaunch, item: int) -> tuple[StageProgram, int]:
+    def _item(self, launch: GridLaunch, item: int) -> tuple[ResolvedStage, int]:
         """The stage of an item and its position there."""
         for stage in launch.stages:
             size = len(self._program.stages[stage].blocks)
@@ -73,7 +73,7 @@ class BlockProcesses:
             item -= size
         raise AssertionError("an item beyond the launch's last")
 
-    def _process(self, program: StageProgram, position: int, sm: int, slot: int, delay_ns: int) -> Process:
+    def _process(self, program: ResolvedStage, position: int, sm: int, slot: int, delay_ns: int) -> Process:
         """One item, from now on; its first instruction is `delay_ns` away."""
         row = self.stages[program.index].first_row + position
         rows, now = self.rows, int(self._env.now)
@@ -81,7 +81,7 @@ class BlockProcesses:
         process = self._alone if self._shared is None else self._together
         return process(program, position, row)
 
-    def _alone(self, program: StageProgram, position: int, row: int) -> Process:
+    def _alone(self, program: ResolvedStage, position: int, row: int) -> Process:
         """A block at full speed. It looks at each wait ahead of time: a post that comes first is no event."""
         env, rows, costs = self._env, self.rows, self._costs[program.index]
         # When the block gets to where the loop is; never before now.
@@ -110,7 +110,7 @@ class BlockProcesses:
         yield env.timeout(clock + work - done + waiting.test_ns + costs.closing_ns - int(env.now))
         self._end(program, position, row)
 
-    def _together(self, program: StageProgram, position: int, row: int) -> Process:
+    def _together(self, program: ResolvedStage, position: int, row: int) -> Process:
         """A block at the speed that the SM's other blocks leave.
 
         It does not stop at waits that are over where they cost nothing: what is ready now stays so.
@@ -159,7 +159,7 @@ class BlockProcesses:
         """A latency within a block's work; others can make use of it only where a bandwidth is shared."""
         return self._env.timeout(latency_ns) if costs.leaves_share else shared.stall(latency_ns, age)
 
-    def _first_instruction(self, program: StageProgram, row: int) -> Process:
+    def _first_instruction(self, program: ResolvedStage, row: int) -> Process:
         """Tells wait-kernels that the stage has started, as soon as its first block has."""
         delay_ns = self.rows.start[row] - int(self._env.now)
         if delay_ns:
@@ -179,7 +179,7 @@ class BlockProcesses:
 
     # --- the end of an item ---
 
-    def _end(self, program: StageProgram, position: int, row: int) -> None:
+    def _end(self, program: ResolvedStage, position: int, row: int) -> None:
         """Its work is done. Of a tile in parts, who comes at one instant does so one after the other."""
         if self.stages[program.index].parts[program.output(position)] > 1:
             act = partial(self._take_ticket, program, position, row)
@@ -187,7 +187,7 @@ class BlockProcesses:
         else:
             self._exit(program, position, row, is_last=True)
 
-    def _take_ticket(self, program: StageProgram, position: int, row: int) -> None:
+    def _take_ticket(self, program: ResolvedStage, position: int, row: int) -> None:
         """All but the last store their sums; the last waits until they have, and adds them to its own."""
         state, output = self.stages[program.index], program.output(position)
         costs, now = self._costs[program.index], int(self._env.now)
@@ -205,12 +205,12 @@ class BlockProcesses:
             self._exit(program, position, row, is_last=is_last)
 
     def _sum_up(
-        self, program: StageProgram, position: int, row: int, delay_ns: int, *, is_last: bool
+        self, program: ResolvedStage, position: int, row: int, delay_ns: int, *, is_last: bool
     ) -> Process:
         yield self._env.timeout(delay_ns)
         self._exit(program, position, row, is_last=is_last)
 
-    def _exit(self, program: StageProgram, position: int, row: int, *, is_last: bool) -> None:
+    def _exit(self, program: ResolvedStage, position: int, row: int, *, is_last: bool) -> None:
         """The last contributor posts the output; the last block ends the stage; the slot is freed or used."""
         self.rows.end[row] = int(self._env.now)
         if is_last:

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from wavesim.errors import DeadlockError, Waiter
+from wavesim.plan.resolved import ResolvedStage
 from wavesim.sim.block_process import BlockProcesses
 from wavesim.sim.dispatcher import QueuedGrid
 from wavesim.sim.launches import LaunchedProgram
-from wavesim.sim.program import StageProgram
 
 
 def deadlock_error(
@@ -41,7 +41,7 @@ def _waiter(
     program: LaunchedProgram,
     blocks: BlockProcesses,
     row: int,
-    stage: StageProgram,
+    stage: ResolvedStage,
     position: int,
     semaphore: int,
 ) -> Waiter:

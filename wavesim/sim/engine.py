@@ -15,13 +15,13 @@ from wavesim.model.device import Device
 from wavesim.model.kernel import WAIT_KERNEL
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
+from wavesim.plan.resolved import ResolvedStage
 from wavesim.sim.block_costs import block_costs_of
 from wavesim.sim.block_process import BlockProcesses
 from wavesim.sim.deadlock_report import deadlock_error
 from wavesim.sim.dispatcher import Dispatcher, QueuedGrid
 from wavesim.sim.launches import GridLaunch, LaunchedProgram, launched
 from wavesim.sim.placement import footprint
-from wavesim.sim.program import StageProgram
 from wavesim.sim.shared_sm import SharedSm
 from wavesim.sim.task import Process
 
@@ -137,7 +137,7 @@ class Engine:
             if self.program.stages[index].arrays:
                 self._enqueue(launch, 0, min(self._head_start, launch.blocks), rank=index - count)
 
-    def _launch_wait_kernel(self, program: StageProgram, at_ns: int, done: Event) -> Process:
+    def _launch_wait_kernel(self, program: ResolvedStage, at_ns: int, done: Event) -> Process:
         """One block that spins until every producer has started, ahead of the consumer in its stream."""
         if at_ns:
             yield self._env.timeout(at_ns)
@@ -148,7 +148,7 @@ class Engine:
         )
 
     def _wait_kernel(
-        self, name: str, program: StageProgram, done: Event, _position: int, sm: int, slot: int
+        self, name: str, program: ResolvedStage, done: Event, _position: int, sm: int, slot: int
     ) -> Process:
         begin = int(self._env.now)
         for producer in self.program.stages:

@@ -8,18 +8,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from wavesim.model.device import Device
-from wavesim.model.kernel import Block, Grid, Kernel, MainLoop
+from wavesim.model.kernel import UNKNOWN_LOOP, Block, Grid, Kernel, MainLoop
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.launch import LaunchTurn
-from wavesim.plan.order import Order, RowMajor
 from wavesim.plan.plan import Plan
 from wavesim.plan.policy import Policy
+from wavesim.plan.resolved import SHARE_UNIT, ResolvedPlan, ResolvedStage, resolve
 from wavesim.plan.schedule import Persistent, Schedule, TilePerBlock
-from wavesim.plan.semaphores import SemaphoreArray
+from wavesim.plan.semaphores import SemaphoreArray, semaphore_name
 from wavesim.plan.waits import Wait
-from wavesim.sim.program import SHARE_UNIT, PlanProgram, StageProgram, build_program
 from wavesim.sim.split_tiles import split_stages
 
 
@@ -43,7 +42,7 @@ class GridLaunch:
     """`blocks` thread blocks of `kernel`; the i-th begins with the i-th item of `stages`, in issue order.
 
     With `fetches_next` a block fetches, after an item, the next one that nobody has fetched; else it goes on
-    to `StageProgram.following` or ends. `turn`: when it may start in its stream; with a wait-kernel, after
+    to `ResolvedStage.following` or ends. `turn`: when it may start in its stream; with a wait-kernel, after
     that. `is_fetching`: the first items are fetched from a counter too, by blocks under semaphores in any
     order but the hardware's own.
     """
@@ -58,10 +57,21 @@ class GridLaunch:
 
 
 @dataclass(frozen=True)
-class LaunchedProgram(PlanProgram):
-    """A program with the kernels that compute it, in launch order."""
+class LaunchedProgram:
+    """The stages and semaphores of a plan, and the kernels that compute them, in launch order."""
 
-    launches: tuple[GridLaunch, ...] = ()
+    stages: tuple[ResolvedStage, ...]
+    arrays: tuple[SemaphoreArray, ...]
+    launches: tuple[GridLaunch, ...]
+
+    @property
+    def semaphore_values(self) -> list[int]:
+        """The value at which each semaphore, by global index, is ready."""
+        return [value for array in self.arrays for value in array.values]
+
+    def semaphore_name(self, semaphore: int) -> str:
+        """A semaphore in words."""
+        return semaphore_name(self.arrays, semaphore)
 
     def launch_of(self, stage: int) -> GridLaunch:
         """The kernel that computes a stage's tiles."""
@@ -75,63 +85,54 @@ class LaunchedProgram(PlanProgram):
 def launched(
     pipeline: Pipeline, plan: Plan, device: Device, loops: Mapping[str, MainLoop] | None = None
 ) -> LaunchedProgram:
-    """Works a plan out for a device; `loops` as in `build_program`.
+    """The kernels of a plan on a device; `loops`: what is assumed of stages that do not say how they wait.
 
     Raises `DescriptionError` for what doesn't fit.
     """
-    program = build_program(pipeline, plan, loops)
-    slots = [_slots(device, stage.kernel.block) for stage in pipeline.stages]
+    resolved, assumed = resolve(pipeline, plan, device), loops or {}
+    stages: Sequence[ResolvedStage] = [
+        replace(one, loop=one.stage.main_loop.filled(assumed.get(one.stage.name, UNKNOWN_LOOP)))
+        for one in resolved.stages
+    ]
+    arrays: Sequence[SemaphoreArray] = resolved.arrays
     if plan.waits_for_grids:
-        program = _with_grid_waits(program, pipeline, plan)
-    program = split_stages(program, plan.schedule, slots)
-    return LaunchedProgram(program.stages, program.arrays, _launches(program, pipeline, plan, device, slots))
+        stages, arrays = _with_grid_waits(stages, resolved)
+    stages = split_stages(stages, resolved)
+    return LaunchedProgram(tuple(stages), tuple(arrays), _launches(stages, resolved, device))
 
 
 def _launches(
-    program: PlanProgram, pipeline: Pipeline, plan: Plan, device: Device, slots: list[int]
+    stages: Sequence[ResolvedStage], resolved: ResolvedPlan, device: Device
 ) -> tuple[GridLaunch, ...]:
-    if plan.schedule.is_fused:
-        kernel = _fused([stage.stage for stage in program.stages])
-        items = sum(len(stage.blocks) for stage in program.stages)
-        blocks = plan.schedule.block_count(items, _slots(device, kernel.block))
-        stages = tuple(range(len(program.stages)))
-        return (
-            GridLaunch(kernel, stages, blocks, fetches_next=plan.schedule.fetches_tiles, is_fetching=True),
-        )
-    return tuple(
-        _launch(stage, plan, plan.turn_of(pipeline, stage.index), slots[stage.index])
-        for stage in program.stages
-    )
+    schedule = resolved.plan.schedule
+    if not schedule.is_fused:
+        return tuple(_launch(stage, resolved) for stage in stages)
+    kernel = _fused([stage.stage for stage in stages])
+    items = sum(len(stage.blocks) for stage in stages)
+    slots = device.sm_count * occupancy_of(device, kernel.block).blocks_per_sm
+    numbers = tuple(range(len(stages)))
+    blocks = schedule.block_count(items, slots)
+    return (GridLaunch(kernel, numbers, blocks, fetches_next=schedule.fetches_tiles, is_fetching=True),)
 
 
-def _launch(program: StageProgram, plan: Plan, turn: LaunchTurn, slots: int) -> GridLaunch:
-    stage, schedule = program.stage, schedule_of(plan, program)
-    is_in_order = _is_row_major(plan.order_of(stage.name), stage.grid)
+def _launch(program: ResolvedStage, resolved: ResolvedPlan) -> GridLaunch:
+    plan, stage = resolved.plan, program.stage
+    schedule, is_in_order = schedule_of(plan, program), resolved.is_row_major(stage.name)
     return GridLaunch(
         stage.kernel,
         (program.index,),
-        schedule.block_count(len(program.blocks), slots),
-        turn,
+        schedule.block_count(len(program.blocks), resolved.slots(stage.name)),
+        resolved.turns[program.index],
         schedule.fetches_tiles,
         has_wait_kernel=plan.launch.wait_kernel and bool(program.arrays),
         is_fetching=schedule.fetches_tiles or (plan.sync.has_semaphores and not is_in_order),
     )
 
 
-def schedule_of(plan: Plan, program: StageProgram) -> Schedule:
+def schedule_of(plan: Plan, program: ResolvedStage) -> Schedule:
     """Who computes a stage's tiles: a kernel that is persistent by itself stays so under any plan."""
     is_plain = plan.schedule == TilePerBlock()
     return Persistent() if is_plain and program.loop.is_persistent else plan.schedule
-
-
-def _is_row_major(order: Order, grid: Grid) -> bool:
-    """Whether blocks need not fetch their positions: blockIdx says it."""
-    return order == RowMajor() or order.sequence(grid) == RowMajor().sequence(grid)
-
-
-def _slots(device: Device, block: Block) -> int:
-    """Blocks that can be resident at once: a wave."""
-    return device.sm_count * occupancy_of(device, block).blocks_per_sm
 
 
 def _fused(stages: Sequence[Stage]) -> Kernel:
@@ -142,12 +143,14 @@ def _fused(stages: Sequence[Stage]) -> Kernel:
     return Kernel("+".join(stage.name for stage in stages), Grid(1), Block(**most))
 
 
-def _with_grid_waits(program: PlanProgram, pipeline: Pipeline, plan: Plan) -> PlanProgram:
+def _with_grid_waits(
+    resolved_stages: Sequence[ResolvedStage], resolved: ResolvedPlan
+) -> tuple[list[ResolvedStage], list[SemaphoreArray]]:
     """A stage before one that starts early posts one semaphore per grid, which that one's blocks await."""
-    wait_at = round(plan.prefetch * SHARE_UNIT)
-    stages, arrays = list(program.stages), list[SemaphoreArray]()
-    for index, before in enumerate(program.stages[:-1]):
-        if not plan.turn_of(pipeline, index + 1).is_early:
+    wait_at = round(resolved.plan.prefetch * SHARE_UNIT)
+    stages, arrays = list(resolved_stages), list[SemaphoreArray]()
+    for index, before in enumerate(resolved_stages[:-1]):
+        if not resolved.turns[index + 1].is_early:
             continue
         name, grid, first = before.stage.name, before.stage.grid, len(arrays)
         array = SemaphoreArray(name, WholeGrid(), WholeGrid().table(grid), first, grid)
@@ -157,4 +160,4 @@ def _with_grid_waits(program: PlanProgram, pipeline: Pipeline, plan: Plan) -> Pl
         stages[index + 1] = replace(
             stages[index + 1], dependency=None, arrays={name: array}, grid_waits=(wait,)
         )
-    return PlanProgram(tuple(stages), tuple(arrays))
+    return stages, arrays

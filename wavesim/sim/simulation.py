@@ -21,11 +21,11 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import plan_data
 from wavesim.plan.plan import Plan
+from wavesim.plan.resolved import ResolvedStage
 from wavesim.plan.semaphores import SemaphoreArray
 from wavesim.safe_io.arguments import require_types
 from wavesim.sim.engine import Engine
 from wavesim.sim.launches import LaunchedProgram, launched
-from wavesim.sim.program import PlanProgram, StageProgram
 from wavesim.sim.split_tiles import SplitStage
 from wavesim.trace.header import DependencyInfo, Event, Header, StageInfo
 from wavesim.trace.trace import PART_COLUMNS, IntArray, Trace, Waits
@@ -192,7 +192,7 @@ def describe_stage(program: LaunchedProgram, index: int, device: Device) -> Stag
     return StageInfo(stage.name, (grid.x, grid.y, grid.z), blocks_per_sm, block.threads, tile, stage.backend)
 
 
-def describe_dependencies(program: PlanProgram) -> tuple[DependencyInfo, ...]:
+def describe_dependencies(program: LaunchedProgram) -> tuple[DependencyInfo, ...]:
     """What a trace's header says of the semaphores."""
     return tuple(
         DependencyInfo(
@@ -206,7 +206,7 @@ def describe_dependencies(program: PlanProgram) -> tuple[DependencyInfo, ...]:
     )
 
 
-def _dependencies(program: PlanProgram) -> list[tuple[StageProgram, SemaphoreArray]]:
+def _dependencies(program: LaunchedProgram) -> list[tuple[ResolvedStage, SemaphoreArray]]:
     """Consumers and the arrays they wait on, in the header's order: consumers of one array share it."""
     return [(stage, array) for stage in program.stages for array in stage.arrays.values()]
 

@@ -5,16 +5,16 @@ the first of every block, then every second one, and so on.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from wavesim.costs.wait_costs import iterations_of
 from wavesim.errors import DescriptionError
-from wavesim.plan.schedule import Schedule, TilePart
-from wavesim.sim.program import PlanProgram, StageProgram
+from wavesim.plan.resolved import ResolvedPlan, ResolvedStage
+from wavesim.plan.schedule import TilePart
 
 
 @dataclass
-class SplitStage(StageProgram):
+class SplitStage(ResolvedStage):
     """A stage whose tiles are split: an item is a part of a tile; (x, y, z) is tile and number of the part.
 
     `next_of` has each item's next one in the same block, -1 after its last.
@@ -43,15 +43,17 @@ class SplitStage(StageProgram):
         return self.next_of[position]
 
 
-def split_stages(program: PlanProgram, schedule: Schedule, slots: list[int]) -> PlanProgram:
-    """The program with every stage's tiles distributed over its slots, where the schedule says how.
+def split_stages(whole: Sequence[ResolvedStage], resolved: ResolvedPlan) -> Sequence[ResolvedStage]:
+    """The stages with their tiles distributed over their slots, where the schedule says how.
 
     Raises `DescriptionError`.
     """
+    schedule = resolved.plan.schedule
     if not schedule.is_split_persistent:
-        return program
+        return whole
     stages = []
-    for stage, count in zip(program.stages, slots, strict=True):
+    for stage in whole:
+        count = resolved.slots(stage.stage.name)
         tiles = tuple((x, y) for x, y, z in stage.blocks if not z)
         lists = schedule.block_lists(tiles, iterations_of(stage.stage), count)
         if stage.stage.grid.z > 1:
@@ -60,10 +62,10 @@ def split_stages(program: PlanProgram, schedule: Schedule, slots: list[int]) -> 
                 "itself. Use split_k=1"
             )
         stages.append(_split(stage, lists))
-    return replace(program, stages=tuple(stages))
+    return stages
 
 
-def _split(program: StageProgram, lists: Sequence[list[TilePart]]) -> SplitStage:
+def _split(program: ResolvedStage, lists: Sequence[list[TilePart]]) -> SplitStage:
     """Items in rounds: the first of every block, then every second one, and so on."""
     places = [(turn, block) for block, parts in enumerate(lists) for turn in range(len(parts))]
     number = {place: position for position, place in enumerate(sorted(places))}

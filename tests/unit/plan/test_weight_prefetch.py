@@ -12,7 +12,7 @@ from wavesim.model.device import load
 from wavesim.model.kernel import Block, Gemm
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import RowSync, TileSync
-from wavesim.sim.program import build_program
+from wavesim.plan.resolved import resolve
 from wavesim.sim.simulation import simulate
 from wavesim.workloads.figure_one import TILE_NS, toy
 from wavesim.workloads.gpt3 import gpt3_mlp
@@ -56,7 +56,7 @@ def test_a_block_that_never_spins_saves_nothing():
 
 
 def test_no_wait_comes_before_the_prefetched_share_and_later_ones_stay():
-    program = build_program(toy(), SemaphoreSync(TileSync(), prefetch=0.25)).stages[1]
+    program = resolve(toy(), SemaphoreSync(TileSync(), prefetch=0.25)).stages[1]
     assert [wait.done / wait.of for wait in program.waits(0)] == [0.25, 0.5]
 
 

@@ -9,11 +9,11 @@ from wavesim.evaluation.published_cases import points_by_split
 from wavesim.model.dependency import gemm_rows, rows_read
 from wavesim.model.kernel import Gemm, MainLoop
 from wavesim.model.stage import Stage
+from wavesim.plan.resolved import resolve
 from wavesim.predict.kernel_times import costs_from_kernel_times
 from wavesim.predict.prediction import predict_from_kernel_times
 from wavesim.recordings.published_kernels import KernelChoice, conv_chain
 from wavesim.recordings.published_rows import PublishedRun, published_runs
-from wavesim.sim.program import build_program
 from wavesim.sim.simulation import simulate
 
 
@@ -40,7 +40,7 @@ def test_a_chain_has_four_convolutions_and_each_reads_the_one_before():
 def test_under_tile_semaphores_a_convolution_checks_the_first_tile_twice_and_a_row_once():
     for policy, checks in (("row", 1), ("tile", 2)):
         run = run_of("conv", "V100 resnet C=64 B=4", policy)
-        waits = build_program(run.pipeline, run.plan).stages[1].waits(0)
+        waits = resolve(run.pipeline, run.plan).stages[1].waits(0)
         assert [wait.semaphore for wait in waits] == [0] * checks
 
 

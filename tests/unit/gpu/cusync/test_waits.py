@@ -13,8 +13,8 @@ from wavesim.model.stage import Stage
 from wavesim.plan.coverage import Precedence
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import RowSync, TileSync
+from wavesim.plan.resolved import resolve
 from wavesim.plan.semaphores import semaphore_arrays
-from wavesim.sim.program import build_program
 from wavesim_gpu.cusync.layout import ERROR_BUFFER, SYNC_PARAMS, stage_params
 from wavesim_gpu.cusync.sync_state import counter_name, require_fit
 from wavesim_gpu.cusync.waits import LAST, wait_schedule
@@ -69,7 +69,7 @@ def test_columns_of_a_half_filled_tile_are_awaited_where_k_enters_them():
 def test_simulator_and_device_wait_for_the_same_tiles_in_the_same_order():
     pipeline = pair(m=200, hidden=640, split_k=(1, 2))
     for policy in (TileSync(), RowSync()):
-        program = build_program(pipeline, SemaphoreSync(policy)).stages[1]
+        program = resolve(pipeline, SemaphoreSync(policy)).stages[1]
         found = lists(schedule(pipeline, policy))
         for position, (column, row, z) in enumerate(program.blocks):
             if column == 0:
