@@ -1,9 +1,9 @@
 """What is packed is what the templates compile to: a template that was changed has to be packed again."""
 
 import pytest
+from lint_cases import cases
 from lint_corpus import from_nvrtc, trimmed_ptx, trimmed_sass
 
-from wavesim.lint.corpus import cases
 from wavesim.lint.disassembler import disassembly
 
 # One case of every other template, each time another form or fault.

@@ -1,7 +1,7 @@
 """Compiles the corpus of `wavesim lint` and packs its listings. Needs NVRTC and nvdisasm, and no GPU.
 
 `python tests/support/lint_corpus.py` compiles what is new (results are kept in a cache) and writes
-`wavesim/lint/corpus/listings.tar.xz`; with names of templates it says only whether those compile.
+`tests/data/lint/listings.tar.xz`; with names of templates it says only whether those compile.
 `--sealed-2` as first word takes the corpus in `sealed_2`: some of it includes the C++ headers beside nvcc,
 some is PTX, for ptxas.
 """
@@ -19,9 +19,9 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from lint_cases import FOLDER, SEALED_2, SEALED_HASH, Case, cases, packed, sealed_sha256
+
 from wavesim.lint import disassembler, elf
-from wavesim.lint.corpus import Case, cases
-from wavesim.lint.corpus.catalogue import FOLDER, SEALED_2, SEALED_HASH, packed, sealed_sha256
 from wavesim.lint.disassembler import disassembly
 
 CACHE = Path(tempfile.gettempdir()) / "wavesim-lint-corpus"

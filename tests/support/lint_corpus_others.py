@@ -10,11 +10,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+from lint_cases import FOLDER, cases
 from lint_corpus import CACHE, keep
 
 from wavesim.codegen.single_stage import stage_header
-from wavesim.lint.corpus import cases
-from wavesim.lint.corpus.catalogue import FOLDER
 from wavesim.lint.disassembler import disassembly
 from wavesim.model.device import load
 from wavesim.plan.parsing import plan_of_words

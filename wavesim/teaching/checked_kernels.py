@@ -1,11 +1,13 @@
-"""Kernels of lint's corpus, checked: what notebook 15 shows of the instructions that a wait is made of.
+"""A pair of kernels in twenty forms, checked by lint, as notebook 15 shows their instructions.
 
 Example: `checked("tile_pair.no-acquire.WAIT-volatile")` is lint's report on a pair whose consumer polls by
 volatile loads; `kernel_shown(...)` is a kernel's instructions with the
 reasons beside them.
 """
 
+import gzip
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,7 +16,6 @@ import ipywidgets
 
 from wavesim.errors import DescriptionError
 from wavesim.lint.check import findings_of
-from wavesim.lint.corpus import Case, cases
 from wavesim.lint.finding import Finding
 from wavesim.lint.instruction import Instruction
 from wavesim.lint.kernel_code import KernelCode, Listing
@@ -28,7 +29,10 @@ from wavesim.view.theme import LIGHT
 from wavesim.widgets.menus import menu, require_offered
 from wavesim.widgets.words import Words
 
-ARCH = "sm_90a"
+# PTX and machine code of cases of lint's corpus; a test compares them with the corpus.
+FORMS = Path(__file__).with_name("tile_pair.json.gz")
+# What a user would say of the parameters: the tile and the flag, of either kernel.
+KNOWN = Known(produced=frozenset({"produce:1", "consume:0"}), flags=frozenset({"produce:2", "consume:2"}))
 # Compiled by tests/support/hoisted_load.py, as not every compiler moves this load for every GPU.
 HOISTED = Path(__file__).with_name("hoisted_load.json")
 PAIR, CONSUMER = "tile_pair", "consume"
@@ -51,13 +55,19 @@ MARKS = {"wrong": ("✗", LIGHT.bad), "unknown": ("?", LIGHT.muted), "right": ("
 CELL = "text-align:left;vertical-align:top;padding:0 12px 0 0;line-height:1.5;max-width:40em"
 
 
+@cache
+def forms() -> Mapping[str, Mapping[str, str]]:
+    """PTX and machine code of each form, by its name."""
+    forms: Mapping[str, Mapping[str, str]] = json.loads(gzip.decompress(FORMS.read_bytes()))
+    return forms
+
+
 @typed
 @cache
 def checked(name: str, language: str = "ptx") -> LintReport:
-    """Lint's report on a case of the corpus, by its name. Raises `DescriptionError` for one it has not."""
-    case = named(name)
-    listing = listing_of(case, language)
-    return LintReport(name, (listing,), findings_of(listing, known_of(case)), 0.0)
+    """Lint's report on the form of that name. Raises `DescriptionError` where there is none."""
+    listing = listing_of(name, language)
+    return LintReport(name, (listing,), findings_of(listing, KNOWN), 0.0)
 
 
 @typed
@@ -73,30 +83,12 @@ def hoisted(language: str, form: str = "wrong") -> LintReport:
 
 
 @typed
-def named(name: str) -> Case:
-    """The case of that name. Raises `DescriptionError`."""
-    for case in cases():
-        if case.name == name:
-            return case
-    raise DescriptionError(f"case is {name!r}; there are such as {cases()[0].name!r}")
-
-
-@typed
-def listing_of(case: Case, language: str) -> Listing:
-    """Its instructions, from "ptx" or "sass". Raises `DescriptionError`."""
+def listing_of(name: str, language: str) -> Listing:
+    """The form's instructions, from "ptx" or "sass". Raises `DescriptionError`."""
     require_offered("language", language, list(LANGUAGES.values()))
-    if language == "ptx":
-        return listing_of_ptx(case.text("ptx", case.archs[0]), case.name)
-    arch = ARCH if ARCH in case.archs else case.archs[0]
-    return listing_of_sass(case.text("sass", arch), case.name)
-
-
-@typed
-def known_of(case: Case) -> Known:
-    """What a user would say of the case's parameters."""
-    return Known(
-        *(frozenset(case.known.get(kind, ())) for kind in ("produced", "constant", "remote", "flags"))
-    )
+    if name not in forms():
+        raise DescriptionError(f"name is {name!r}; there are such as {next(iter(forms()))!r}")
+    return (listing_of_ptx if language == "ptx" else listing_of_sass)(forms()[name][language], name)
 
 
 # An instruction, a label, or None for what is left out; and what is said of the instruction.

@@ -4,9 +4,8 @@ import tomllib
 from collections import Counter
 
 import pytest
+from lint_cases import FOLDER, cases, packed
 
-from wavesim.lint.corpus import cases
-from wavesim.lint.corpus.catalogue import FOLDER, packed
 from wavesim.lint.rules import RULES
 
 CLASSES = tomllib.loads((FOLDER / "cases.toml").read_text())["classes"]

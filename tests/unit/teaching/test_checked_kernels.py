@@ -3,6 +3,7 @@
 import itertools
 
 import pytest
+from lint_cases import cases
 
 from wavesim.errors import DescriptionError, RecordingError
 from wavesim.teaching.checked_kernels import (
@@ -12,9 +13,9 @@ from wavesim.teaching.checked_kernels import (
     WAITS,
     LintExplorer,
     checked,
+    forms,
     kernel_shown,
     listing_of,
-    named,
 )
 from wavesim.teaching.hangs import hang_case, with_schedulers
 from wavesim.teaching.tile_handover import OTHER_GPU, SAME_BLOCK, handover, tiles_read
@@ -56,10 +57,18 @@ def test_the_explorer_follows_its_controls():
     assert "✗" not in explorer.html()
 
 
+def test_the_forms_are_those_of_the_corpus():
+    by_name = {case.name: case for case in cases()}
+    for name, texts in forms().items():
+        case = by_name[name]
+        assert texts["ptx"] == case.text("ptx", case.archs[0])
+        assert texts["sass"] in {case.text("sass", arch) for arch in case.archs}
+
+
 def test_a_case_that_is_not_there_is_refused_with_one_that_is():
     with pytest.raises(DescriptionError, match="there are such as"):
         checked("tile_pair.magic")
-    assert listing_of(named("tile_pair.right"), "sass").language == "sass"
+    assert listing_of("tile_pair.right", "sass").language == "sass"
 
 
 @pytest.mark.parametrize(

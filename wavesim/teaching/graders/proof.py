@@ -9,7 +9,7 @@ from wavesim.lint.check import findings_of
 from wavesim.lint.finding import Finding
 from wavesim.lint.ptx import listing_of_ptx
 from wavesim.safety.hang.verdict import judge
-from wavesim.teaching.checked_kernels import CONSUMER, known_of, named
+from wavesim.teaching.checked_kernels import CONSUMER, KNOWN, forms
 from wavesim.teaching.exercises import Exercise, WrongAnswer, require, whole, word
 from wavesim.teaching.hangs import SCHEDULERS, with_schedulers
 from wavesim.teaching.tile_handover import READERS, TILE, handover, tiles_read
@@ -28,8 +28,7 @@ SCOPES = ("cta", "cluster", "gpu", "sys")  # from the narrowest
 
 def broken_ptx() -> str:
     """The PTX to mend: a pair whose consumer polls by volatile loads, with no fence behind."""
-    case = named(BROKEN)
-    return case.text("ptx", case.archs[0])
+    return forms()[BROKEN]["ptx"]
 
 
 def grade_mended(answer: Any) -> str:
@@ -42,7 +41,7 @@ def grade_mended(answer: Any) -> str:
     except WavesimError as error:
         raise WrongAnswer(str(error)) from None
     _require_same_work(answer)
-    found = [one for one in findings_of(after, known_of(named(BROKEN))) if one.kind != "spin"]
+    found = [one for one in findings_of(after, KNOWN) if one.kind != "spin"]
     for verdict in ("wrong", "unknown"):
         for one in found:
             require(one.verdict != verdict, f"{verdict} in {one.kernel}: {one.why}.")

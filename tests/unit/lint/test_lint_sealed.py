@@ -3,12 +3,10 @@
 import json
 from collections import Counter
 
+import lint_exam
 import pytest
-
-from wavesim.evaluation import lint_exam
-from wavesim.evaluation.lint_exam import OPENING
-from wavesim.lint.corpus import cases
-from wavesim.lint.corpus.catalogue import SEALED_2, SEALED_HASH, packed, sealed_sha256
+from lint_cases import SEALED_2, SEALED_HASH, cases, packed, sealed_sha256
+from lint_exam import OPENING
 
 SEALED = cases(SEALED_2)
 SHA256 = SEALED_HASH.read_text().strip()

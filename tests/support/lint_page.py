@@ -1,8 +1,8 @@
 """What the exam of `wavesim lint` said, as a table of docs/lint.md and as a picture: a bar for each class.
 
 Example: the bar of "no-acquire" is green for the share that lint found, orange for what it called wrong by
-another rule's name, grey for "unknown", red for what it missed. `python -m wavesim.evaluation.lint_page`
-writes both from `lint_scores.json`.
+another rule's name, grey for "unknown", red for what it missed. `python tests/support/lint_page.py`
+writes both from `scores.json`.
 """
 
 import json
@@ -13,8 +13,8 @@ from textwrap import fill
 from typing import Any
 
 import plotly.graph_objects as go
+from lint_exam import OPENING, SCORES
 
-from wavesim.evaluation.lint_exam import OPENING, SCORES
 from wavesim.safe_io.program import run_program
 from wavesim.safe_io.reading import read_text
 from wavesim.safe_io.writing import write_text

@@ -1,4 +1,7 @@
-"""The cases of the corpus, from `cases.toml`; their PTX and machine code lie packed in `listings.tar.xz`.
+"""The cases of lint's corpus, `tests/data/lint`, with their PTX and machine code as packed there.
+
+Example: `tile_pair.no-acquire.WAIT-volatile` is a pair of kernels whose consumer polls a flag by volatile
+loads and reads the tile with no fence between; lint must call it wrong, by the rule "no-acquire".
 
 `sealed_2` is a second corpus beside it, of the same form, written by somebody who had not read the rules.
 """
@@ -18,7 +21,7 @@ from wavesim.lint.kernel_code import Listing
 from wavesim.lint.ptx import listing_of_ptx
 from wavesim.lint.sass import listing_of_sass
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).parents[1] / "data" / "lint"
 SEALED_2 = FOLDER / "sealed_2"
 SEALED_HASH = SEALED_2 / "sealed.sha256"
 ARCHS = ("sm_80", "sm_90a", "sm_100a", "sm_120a")  # where a template names none

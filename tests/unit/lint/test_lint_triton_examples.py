@@ -1,9 +1,8 @@
 """The Triton kernels of gpu/examples, compiled for four architectures: what lint says of each."""
 
 import pytest
-
-from wavesim.evaluation.lint_exam import result_of
-from wavesim.lint.corpus import cases
+from lint_cases import cases
+from lint_exam import result_of
 
 EXAMPLES = [case for case in cases() if case.template.startswith("gpu/examples/")]
 # One side of a dependent launch, whose other side is in another file.

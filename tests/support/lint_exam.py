@@ -1,7 +1,7 @@
 """Scores `wavesim lint` on its corpus: which faults it finds, which right kernels it calls wrong.
 
-`python -m wavesim.evaluation.lint_exam` prints the table, `--cases` also names what went wrong outside of
-the test split, `--template NAME` takes only those, `--write` keeps the scores in `lint_scores.json`.
+`python tests/support/lint_exam.py` prints the table, `--cases` also names what went wrong outside of
+the test split, `--template NAME` takes only those, `--write` keeps the scores in `scores.json`.
 Of the test split only totals are shown; its misses have been looked at once, and mended. The later
 split was written after the rules and was sealed until they were done; its misses have been mended since.
 `--later` takes it, too. `--sealed-2` takes the second sealed split alone, which was written by somebody who
@@ -16,22 +16,21 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
+
+from lint_cases import FOLDER, SEALED_2, Case, cases, sealed_sha256
 
 from wavesim.errors import DescriptionError, WavesimError
 from wavesim.lint.both_languages import beside
 from wavesim.lint.check import findings_of
-from wavesim.lint.corpus import Case, cases
-from wavesim.lint.corpus.catalogue import FOLDER, SEALED_2, sealed_sha256
 from wavesim.lint.finding import Finding
 from wavesim.lint.known import Known
 from wavesim.safe_io.options import OneLineParser
 from wavesim.safe_io.program import run_program
 from wavesim.safe_io.writing import write_text
 
-SCORES = Path(__file__).parent / "lint_scores.json"
-OPENING = Path(__file__).parent / "lint_sealed_2.json"
+SCORES = FOLDER / "scores.json"
+OPENING = FOLDER / "lint_sealed_2.json"
 # Of a fault and of a right kernel, the worst first: a case is judged by its worst listing.
 OF_FAULT = ("missed", "misnamed", "unknown", "found")
 OF_RIGHT = ("false alarm", "unknown", "right")
@@ -158,7 +157,7 @@ def explained(scores: Iterable[ExamResult]) -> str:
 
 def main(words: list[str] | None = None) -> int:
     """Runs the exam and prints what it says."""
-    parser = OneLineParser(prog="python -m wavesim.evaluation.lint_exam", description=__doc__)
+    parser = OneLineParser(prog="python tests/support/lint_exam.py", description=__doc__)
     parser.add_argument("--json", action="store_true", help="the totals as JSON")
     parser.add_argument(
         "--cases", action="store_true", help="name the cases that went wrong, but for the test split's"
