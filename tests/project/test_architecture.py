@@ -50,6 +50,7 @@ RANKS = {
     "widgets": 9,
     "comparison": 10,
     "teaching": 11,
+    "bench": 11,
     "evaluation": 11,
     "cli": 12,
     "__main__": 13,
@@ -255,8 +256,8 @@ def test_only_commands_import_evaluation():
         for package in (WAVESIM, WAVESIM_GPU)
         for path in sources(package)
         for name in imports(path)
-        if name.split(".")[1:2] == ["evaluation"]
-        and not {"evaluation", "cli"} & set(path.relative_to(package).parts)
+        if name.split(".")[1:2] in (["evaluation"], ["bench"])
+        and not {"evaluation", "bench", "cli"} & set(path.relative_to(package).parts)
         and path != WAVESIM_GPU / "__main__.py"
     ]
     assert not wrong

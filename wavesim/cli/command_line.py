@@ -35,6 +35,7 @@ COMMANDS = {
     "why-hang": "whether launches can hang, or why they do: who holds which SM, who waits for whom",
     "challenge": "predict 60 pairs from their stream-sync runs, and be scored beside wavesim",
     "validate": "re-score the simulator against the stored measurements",
+    "claims": "every headline figure of README and docs, with its target, device, date and command",
     "results": "a GPU benchmark's results as a page and pictures",
     "bench": "speed of the simulator itself",
     "devices": "the GPUs that are known, and which of them were measured",

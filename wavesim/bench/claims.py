@@ -1,0 +1,93 @@
+"""The table of claims: every headline figure with its target, device, date, commit and command.
+
+Example: `hopper.tuned_vs_cublaslt_geomean` is 0.989, measured on an H200 on 2026-11-22. README and docs take
+their figures from here. A target that nobody has measured has no value.
+"""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from typing import Any, Literal
+
+from wavesim.predict.score_history import committed_scores
+
+FILE = files("wavesim.bench") / "claims.toml"
+SCORED_ON = "h200"  # where the recordings behind the committed scores were made, unless the set names others
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One figure. `must` and `aim` are the target and the stricter one, null where none was set.
+
+    `value` is null where nothing was measured; `better` says which way is good. `said` is README's sentence,
+    with a format field in place of the figure.
+    """
+
+    name: str
+    value: float | None
+    unit: str
+    must: float | None
+    aim: float | None
+    better: Literal["higher", "lower"]
+    device: str | None
+    date: str | None
+    commit: str | None
+    command: str | None
+    said: str = ""
+
+    @property
+    def is_met(self) -> bool | None:
+        """Whether the value reaches `must`; None where either is missing."""
+        if self.value is None or self.must is None:
+            return None
+        return self.value >= self.must if self.better == "higher" else self.value <= self.must
+
+    @property
+    def json_object(self) -> dict[str, Any]:
+        """All but README's sentence."""
+        entry = asdict(self)
+        del entry["said"]
+        return entry
+
+
+def load_claims() -> list[Claim]:
+    """All claims by name: what is measured first, then what is open."""
+    document = tomllib.loads(FILE.read_text(encoding="utf-8"))
+    measured = [_claim(name, entry) for name, entry in document["claims"].items()]
+    known = {claim.name for claim in measured}
+    return [*measured, *(claim for claim in _targets(document["targets"]) if claim.name not in known)]
+
+
+def _claim(name: str, entry: Mapping[str, Any]) -> Claim:
+    fields: dict[str, Any] = {
+        field: entry.get(field) for field in ("value", "must", "aim", "device", "date", "commit")
+    }
+    if "score" in entry:
+        set_name, field = entry["score"].split()
+        score = committed_scores()[set_name]
+        fields |= {"value": getattr(score, field), "device": score.device or SCORED_ON}
+    fields |= {field: entry[field] for field in ("unit", "better", "command")}
+    return Claim(name, said=entry.get("said", ""), **fields)
+
+
+def _targets(groups: Mapping[str, Mapping[str, Any]]) -> Iterator[Claim]:
+    for name, group in groups.items():
+        for prefix, device in {name: group.get("device"), **group.get("also", {})}.items():
+            for title, unit, better, must, *aim in group["rows"]:
+                target = aim[0] if aim else None
+                yield Claim(f"{prefix}.{title}", None, unit, must, target, better, device, None, None, None)
+
+
+def claims_text(claims: list[Claim]) -> str:
+    """A line per claim: name, value, unit, target, stricter target, where and when."""
+    lines = [f"{'claim':<50}{'value':>7} {'unit':<11}{'must':>6}{'aim':>6} measured"]
+    for claim in claims:
+        value, must, aim = map(_figure, (claim.value, claim.must, claim.aim))
+        where = f"{claim.device or ''} {claim.date or ''}" if claim.value is not None else "not yet"
+        lines.append(f"{claim.name:<50}{value:>7} {claim.unit:<11}{must:>6}{aim:>6} {where}".rstrip())
+    return "\n".join(lines)
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:g}"
