@@ -178,10 +178,10 @@ gpu-bench:
 # PEERS_ARGS=--dry-run lists the steps anywhere; --known FOLDER goes on from results elsewhere; --kraken its checkout.
 PEERS := build/two-gpus
 gpu-peers:
-	PYTHONPATH=.:gpu $(PYTHON) -m wavesim_gpu.evaluation.two_gpus.campaign --out $(PEERS) --minutes $(MINUTES) $(PEERS_ARGS)
+	PYTHONPATH=.:gpu $(PYTHON) -m wavesim_gpu.bench.kinds.two_gpus.campaign --out $(PEERS) --minutes $(MINUTES) $(PEERS_ARGS)
 
 peers-pages: $(VENV)/.has-all
-	$(PY) -m wavesim_gpu.evaluation.two_gpus.collected $(PEERS)
+	$(PY) -m wavesim_gpu.bench.kinds.two_gpus.collected $(PEERS)
 	$(PY) -m wavesim.evaluation.peer_limits
 
 clean:

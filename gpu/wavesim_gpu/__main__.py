@@ -1,4 +1,4 @@
-"""Command line of the GPU: try, characterise, bench, layers, record, options, options-table, tuned, report.
+"""Command line of the GPU: try, characterise, bench, layers, record, report.
 
 Example: `python -m wavesim_gpu bench --quick` on a GPU writes gpu/results/DATE.json; `report --json` sums up
 the newest anywhere.
@@ -12,7 +12,6 @@ if __name__ == "__main__":
 import argparse
 import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
     except WavesimError as error:
         print(lines(str(error)), file=sys.stderr)
     except ModuleNotFoundError as error:
-        if "wavesim_gpu.evaluation" not in str(error) and "wavesim.evaluation" not in str(error):
+        if "wavesim_gpu.bench" not in str(error) and "wavesim.evaluation" not in str(error):
             raise
         print(f"{error.name} is not installed; this command measures and needs it", file=sys.stderr)
     except ReaderGoneError:
@@ -66,18 +65,6 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--out", type=Path, help="folder for the results (gpu/results)")
     bench.set_defaults(run=_bench)
     record = _add_record(commands)
-    table = commands.add_parser("options", help="measure what the options save at small sizes")
-    table.add_argument("--out", type=Path, help="folder for the results (gpu/results/options)")
-    table.set_defaults(run=_options)
-    effects = commands.add_parser(
-        "options-table", help="the newest options measured, beside what is predicted; needs no GPU"
-    )
-    effects.add_argument("--json", action="store_true", help="one JSON list on standard output")
-    effects.add_argument("--results", type=Path, help="folder of the results (gpu/results/options)")
-    effects.set_defaults(run=_options_table)
-    tuned = commands.add_parser("tuned", help="measure all listed plans at eight sizes, for tuning's regret")
-    tuned.add_argument("--out", type=Path, help="folder for the results (gpu/results/tuned)")
-    tuned.set_defaults(run=_tuned)
     layers = commands.add_parser("layers", help=LAYERS, description=f"{LAYERS}. Needs PyTorch.")
     layers.add_argument("--out", type=Path, required=True, help="the results file, such as layers.json")
     layers.add_argument(
@@ -91,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
         help="gate and values in one matrix, torch's forms of that beside mlp",
     )
     layers.set_defaults(run=_layers)
-    for command in (bench, layers, record, table, tuned):
+    for command in (bench, layers, record):
         command.add_argument("--commit", help="commit of the kernels, where git cannot tell")
     report = commands.add_parser("report", help="sum up the newest results; needs no GPU")
     report.add_argument("--json", action="store_true", help="one JSON object on standard output")
@@ -124,7 +111,7 @@ def _add_record(commands: Any) -> Any:
 
 
 def _bench(options: argparse.Namespace) -> int:
-    from wavesim_gpu.evaluation.bench import QUICK, RESULTS, Scope, run_bench  # noqa: PLC0415  # report needs none of this
+    from wavesim_gpu.bench.kinds.bench_sizes import QUICK, RESULTS, Scope, run_bench  # noqa: PLC0415  # report needs none of this
 
     require_gpu()
     print(run_bench(QUICK if options.quick else Scope(), options.out or RESULTS, options.commit))
@@ -133,7 +120,7 @@ def _bench(options: argparse.Namespace) -> int:
 
 def _layers(options: argparse.Namespace) -> int:
     from wavesim.evaluation.layer_results import load_layers, summary_lines  # noqa: PLC0415  # as above
-    from wavesim_gpu.evaluation.layer_bench import SECONDS, run_layers  # noqa: PLC0415  # as above
+    from wavesim_gpu.bench.kinds.mlp import SECONDS, run_layers  # noqa: PLC0415  # as above
 
     seconds = SECONDS if options.seconds is None else options.seconds
     out = run_layers(
@@ -154,7 +141,7 @@ def _record(options: argparse.Namespace) -> int:
     for name in BLIND_ONLY:
         if getattr(options, name) is not None:
             raise DescriptionError(f"--{name} is of --blind; add it, or leave --{name} out")
-    from wavesim_gpu.evaluation.record_cases import HOPPER_SETS, PORTABLE_SETS, make_recordings  # noqa: PLC0415  # as above
+    from wavesim_gpu.bench.record_cases import HOPPER_SETS, PORTABLE_SETS, make_recordings  # noqa: PLC0415  # as above
 
     require_gpu()
     wanted = HOPPER_SETS if options.hopper else PORTABLE_SETS
@@ -169,7 +156,7 @@ def _record(options: argparse.Namespace) -> int:
 def _record_blind(options: argparse.Namespace) -> int:
     from wavesim.evaluation.blind_sizes import second_sizes  # noqa: PLC0415  # as above
     from wavesim.model.device import load  # noqa: PLC0415  # report needs none of this
-    from wavesim_gpu.evaluation.blind_run import make_blind_run  # noqa: PLC0415  # as above
+    from wavesim_gpu.bench.blind_run import make_blind_run  # noqa: PLC0415  # as above
     from wavesim_gpu.runner import current_commit  # noqa: PLC0415  # as above
 
     if options.hopper:
@@ -196,7 +183,7 @@ def _record_blind(options: argparse.Namespace) -> int:
 
 def _shard(text: str | None, most: int) -> Any:
     """Of a word such as 2/4. Raises `DescriptionError`."""
-    from wavesim_gpu.evaluation.blind_run import Shard  # noqa: PLC0415  # as above
+    from wavesim_gpu.bench.blind_run import Shard  # noqa: PLC0415  # as above
 
     if text is None:
         return Shard()
@@ -211,32 +198,8 @@ def _shard(text: str | None, most: int) -> Any:
     return Shard(number, count)
 
 
-def _options(options: argparse.Namespace) -> int:
-    from wavesim_gpu.evaluation.option_bench import measure_options  # noqa: PLC0415  # report needs none of this
-
-    require_gpu()
-    print(measure_options(options.out, options.commit))
-    return 0
-
-
-def _options_table(options: argparse.Namespace) -> int:
-    from wavesim_gpu.evaluation.option_table import option_rows, table  # noqa: PLC0415  # report needs none of this
-
-    rows = option_rows(options.results or Path(__file__).parents[1] / "results" / "options")
-    print(json.dumps([asdict(row) for row in rows]) if options.json else table(rows))
-    return 0
-
-
-def _tuned(options: argparse.Namespace) -> int:
-    from wavesim_gpu.evaluation.option_bench import measure_listed  # noqa: PLC0415  # report needs none of this
-
-    require_gpu()
-    print(measure_listed(options.out, options.commit))
-    return 0
-
-
 def _report(options: argparse.Namespace) -> int:
-    from wavesim_gpu.evaluation.report import sum_up  # noqa: PLC0415  # the other commands need none of this
+    from wavesim_gpu.bench.report import sum_up  # noqa: PLC0415  # the other commands need none of this
 
     found = sum_up(options.results or Path(__file__).parents[1] / "results")
     if options.json:

@@ -4,6 +4,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from faults import cotenant
 from small_pipelines import pair
 
 from wavesim.codegen.cuda import generate
@@ -18,7 +19,6 @@ from wavesim_gpu.driver import compiler, cubin_cache
 from wavesim_gpu.driver.compiler import Build, compile_cubin
 from wavesim_gpu.driver.functions import GENERATED
 from wavesim_gpu.driver.kernel_sources import ROOT
-from wavesim_gpu.evaluation.faults import cotenant
 from wavesim_gpu.kernels import control, elementwise
 from wavesim_gpu.kernels.sm80 import gemm
 

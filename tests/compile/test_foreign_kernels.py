@@ -5,8 +5,8 @@ import re
 import pytest
 
 from wavesim.evaluation.foreign_pairs import ForeignPair
+from wavesim_gpu.bench.kinds.foreign.kernels import FLAGS, GEMM, ROWS, gemm_name, softmax_name
 from wavesim_gpu.driver.compiler import Build, compile_cubin
-from wavesim_gpu.evaluation.foreign.kernels import FLAGS, GEMM, ROWS, gemm_name, softmax_name
 
 pytest.importorskip("cuda.bindings.nvrtc", reason="pip install 'wavesim[nvrtc]'")
 

@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
+from wavesim_gpu.bench.labs.latency import LOADS, SOURCE
 from wavesim_gpu.driver.compiler import compile_cubin
-from wavesim_gpu.evaluation.latency_lab import LOADS, SOURCE
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from wavesim_gpu.bench.labs import staying
 from wavesim_gpu.driver.compiler import Build, compile_cubin
-from wavesim_gpu.evaluation import staying
 from wavesim_gpu.persistent import one_cluster
 from wavesim_gpu.persistent.wavernn import SOURCE, TYPES, ways_of
 

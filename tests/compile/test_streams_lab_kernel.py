@@ -2,8 +2,8 @@
 
 import pytest
 
+from wavesim_gpu.bench.labs.streams.program_run import SOURCE
 from wavesim_gpu.driver.compiler import Build, compile_cubin
-from wavesim_gpu.evaluation.streams_lab.program_run import SOURCE
 
 pytestmark = pytest.mark.usefixtures("nvrtc")
 

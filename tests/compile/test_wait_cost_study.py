@@ -2,8 +2,8 @@
 
 import pytest
 
+from wavesim_gpu.bench.labs.wait_costs import LATENCIES, LOOPS, SOURCE
 from wavesim_gpu.driver.compiler import compile_cubin
-from wavesim_gpu.evaluation.studies.wait_costs import LATENCIES, LOOPS, SOURCE
 
 
 @pytest.mark.parametrize("arch", ["sm_90", "sm_100"])

@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
+from wavesim_gpu.bench.labs.waiting_places import LOOKS, POSTED, SOURCE, WAYS
 from wavesim_gpu.driver.compiler import compile_cubin
-from wavesim_gpu.evaluation.waiting_places import LOOKS, POSTED, SOURCE, WAYS
 
 INSTANCES = {"cluster_ping_pong": WAYS, "look_again": LOOKS, "tile_posts": POSTED}
 NAMES = tuple(f"{name}<{number}>" for name, words in INSTANCES.items() for number in range(len(words)))

@@ -10,11 +10,11 @@ from pretended_measurer import HOPPER, pretended
 from wavesim.evaluation.blind_runs import STAMP
 from wavesim.evaluation.blind_sizes import BASELINE, RIVALS, all_sizes
 from wavesim.model.device import load
+from wavesim_gpu.bench.blind_worker import MEASURING_S
+from wavesim_gpu.bench.kinds import gemms as blind_measuring
 from wavesim_gpu.driver import functions
 from wavesim_gpu.driver.clocks import Reading
 from wavesim_gpu.driver.timing import Rounds
-from wavesim_gpu.evaluation import blind_measuring
-from wavesim_gpu.evaluation.blind_worker import MEASURING_S
 from wavesim_gpu.runner import OutputCheck, WrongResultError
 
 

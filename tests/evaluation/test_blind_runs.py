@@ -25,9 +25,9 @@ from wavesim.model.occupancy import occupancy_of
 from wavesim.plan.parsing import parse_plan
 from wavesim.recordings.split import split_of
 from wavesim.trace.trace_archive import load_trace
-from wavesim_gpu.evaluation.blind_run import BlindRunner, Shard, predict_in_processes
-from wavesim_gpu.evaluation.blind_worker import Worker
-from wavesim_gpu.evaluation.measuring_process import WorkerError
+from wavesim_gpu.bench.blind_run import BlindRunner, Shard, predict_in_processes
+from wavesim_gpu.bench.blind_worker import Worker
+from wavesim_gpu.bench.measuring_process import WorkerError
 
 
 def predict(found):

@@ -27,7 +27,7 @@ from wavesim.plan.parsing import plan_data
 from wavesim.recordings.split import committed_split, split_of
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace_archive import load_trace
-from wavesim_gpu.evaluation.foreign.run import ForeignRunner
+from wavesim_gpu.bench.kinds.foreign.run import ForeignRunner
 
 BLOCKS = {"product": Block(256, 220, 0, 81_408), "consumer": Block(256, 220, 0, 81_408)}
 COSTS = CostModel({"product": 150_000, "consumer": 120_000})

@@ -6,7 +6,7 @@ import pytest
 
 from wavesim.evaluation import peer_page, peer_registered, peer_timed
 from wavesim.peers.prediction import REGISTERED
-from wavesim_gpu.evaluation.two_gpus.choices import choices_text
+from wavesim_gpu.bench.kinds.two_gpus.choices import choices_text
 from wavesim_gpu.peers.choice import CHOICES, FEWEST_ROWS, LIBRARY, choice_of
 
 LEAST_TAKEN = {"all-reduce": 20, "reduce-scatter": 16, "all-gather": 0}

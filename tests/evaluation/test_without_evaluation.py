@@ -120,4 +120,4 @@ def test_commands_that_evaluate_say_in_one_line_that_they_cannot(without: Path, 
 def test_a_benchmark_without_its_room_says_so_in_one_line(without: Path):
     done = python(without, "-m", "wavesim_gpu", "report", "--json")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "wavesim_gpu.evaluation is not installed; this command measures and needs it\n"
+    assert done.stderr == "wavesim_gpu.bench is not installed; this command measures and needs it\n"

@@ -19,7 +19,7 @@ SIZES = (
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: size.name)
 def test_a_size_is_measured_before_and_after_its_predictions(runner, size):
-    from wavesim_gpu.evaluation.blind_measuring import GpuMeasurer
+    from wavesim_gpu.bench.kinds.gemms import GpuMeasurer
 
     if size.stored.backend != "portable" and runner.device.compute_capability != (9, 0):
         pytest.skip("not a Hopper GPU")

@@ -7,7 +7,7 @@ pytestmark = pytest.mark.gpu
 
 @pytest.fixture
 def copies(runner):
-    from wavesim_gpu.evaluation.studies import copies
+    from wavesim_gpu.bench.labs import copies
 
     return copies
 
@@ -42,8 +42,8 @@ def test_a_copy_that_does_not_wait_or_post_is_noticed(copies, runner, mutant):
 
 def test_runs_that_follow_each_other_in_one_graph_are_right(runner):
     from wavesim.plan.parsing import parse_plan
+    from wavesim_gpu.bench.kinds.tile_configs import TileConfig, mlp_pair
     from wavesim_gpu.driver.references import reference
-    from wavesim_gpu.evaluation.studies.tile_configs import TileConfig, mlp_pair
     from wavesim_gpu.kernels.sm90.gemm_sm90 import HOPPER_CAPABILITY
     from wavesim_gpu.runner import CupyRunner
 
@@ -61,7 +61,7 @@ def test_runs_that_follow_each_other_in_one_graph_are_right(runner):
 
 
 def test_every_primitive_leaves_its_counters_as_so_many_uses_do(runner):
-    from wavesim_gpu.evaluation.studies.primitives import NAMES, primitive_cases
+    from wavesim_gpu.bench.labs.primitives import NAMES, primitive_cases
 
     cases = primitive_cases(rounds=2, operations=100)
     assert {case["name"] for case in cases} == set(NAMES)
@@ -74,14 +74,14 @@ def test_what_is_judged_after_the_rounds_is_what_they_wrote(runner):
     from small_pipelines import pair
 
     from wavesim.plan.parsing import parse_plan
-    from wavesim_gpu.driver.references import reference
-    from wavesim_gpu.evaluation.baselines.cublaslt import LtChain
-    from wavesim_gpu.evaluation.studies.checked_candidates import (
+    from wavesim_gpu.bench.checked_candidates import (
         library_entry,
         program_entry,
         sharing_entry,
         time_and_judge,
     )
+    from wavesim_gpu.bench.libraries.cublaslt import LtChain
+    from wavesim_gpu.driver.references import reference
 
     operands = runner.operands(pair(), seed=3)
     expected = reference(operands)

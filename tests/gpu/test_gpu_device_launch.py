@@ -11,10 +11,10 @@ LIMIT_S = 20.0  # a launch that never returns ends the process that called it, a
 @pytest.fixture(scope="module")
 def kernels(runner):
     from wavesim.errors import CompileError
+    from wavesim_gpu.bench.labs.device_launch import SOURCE, LaunchingKernels
+    from wavesim_gpu.bench.measuring_process import MeasuringProcess
     from wavesim_gpu.driver.device import architecture, require_cupy
     from wavesim_gpu.driver.device_linking import linked_cubin
-    from wavesim_gpu.evaluation.device_launch import SOURCE, LaunchingKernels
-    from wavesim_gpu.evaluation.measuring_process import MeasuringProcess
 
     try:
         cubin = linked_cubin(SOURCE, architecture(require_cupy()))
@@ -35,7 +35,7 @@ def test_launches_that_the_pool_holds_do_every_item_once(kernels, launcher, thre
 
 
 def test_many_callers_at_once_lose_nothing(kernels):
-    from wavesim_gpu.evaluation.device_launch import CALLERS
+    from wavesim_gpu.bench.labs.device_launch import CALLERS
 
     for one in CALLERS[:3]:
         found = kernels.ask(LIMIT_S, "callers", *one)
@@ -53,7 +53,7 @@ def once(kernels):
 
 
 def test_after_a_full_pool_its_work_is_missing_or_its_process_is_ended_and_another_works(once):
-    from wavesim_gpu.evaluation.measuring_process import WorkerError
+    from wavesim_gpu.bench.measuring_process import WorkerError
 
     try:
         found = once.ask(LIMIT_S, "uneven", "thread", 3, 0)
@@ -68,7 +68,7 @@ def test_after_a_full_pool_its_work_is_missing_or_its_process_is_ended_and_anoth
 
 
 def test_what_the_pool_takes_runs_and_grids_nest(once):
-    from wavesim_gpu.evaluation.device_launch import OVERFLOWING
+    from wavesim_gpu.bench.labs.device_launch import OVERFLOWING
 
     pool = once.ask(LIMIT_S, "pool")
     assert 0 < pool["taken"] == pool["ran"] < OVERFLOWING

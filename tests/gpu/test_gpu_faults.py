@@ -11,13 +11,13 @@ pytestmark = pytest.mark.gpu
 
 @pytest.fixture
 def scenarios(runner):
-    from wavesim_gpu.evaluation.faults import scenarios
+    from faults import scenarios
 
     return scenarios
 
 
 def new_judge():
-    from wavesim_gpu.evaluation.faults.judged_calls import Judge
+    from faults.judged_calls import Judge
 
     return Judge(64)
 

@@ -19,7 +19,7 @@ PAIRS = (
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
 def test_every_plan_gives_stream_syncs_bits(runner, pair):
-    from wavesim_gpu.evaluation.foreign.kernels import Made
+    from wavesim_gpu.bench.kinds.foreign.kernels import Made
 
     made = Made(pair)
     words = [word for word in PLANS if "pdl" not in word or runner.device.compute_capability >= (9, 0)]
@@ -33,7 +33,7 @@ def test_every_plan_gives_stream_syncs_bits(runner, pair):
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
 def test_what_predictions_are_made_from_is_measured(runner, pair):
-    from wavesim_gpu.evaluation.foreign.measuring import known
+    from wavesim_gpu.bench.kinds.foreign.measuring import known
 
     found = known(pair)
     assert min(found.kernel_ns.values()) > 0
@@ -43,7 +43,7 @@ def test_what_predictions_are_made_from_is_measured(runner, pair):
 
 def test_a_consumer_without_its_producer_runs_out_of_time(runner):
     from wavesim.errors import DeadlockError
-    from wavesim_gpu.evaluation.foreign.kernels import Made
+    from wavesim_gpu.bench.kinds.foreign.kernels import Made
 
     made = Made(PAIRS[0])
     made.counters.fill(0)

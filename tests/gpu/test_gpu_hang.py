@@ -111,7 +111,7 @@ def test_the_driver_says_what_a_kernel_takes_and_what_a_stream_is(cupy):
 
 @pytest.mark.gpu
 def test_a_stream_of_a_green_context_sees_its_own_sms(cupy):
-    from wavesim_gpu.evaluation.faults.green_context import green_stream
+    from faults.green_context import green_stream
 
     stream, count = green_stream(16)
     facts = LaunchFacts()

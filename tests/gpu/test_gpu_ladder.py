@@ -9,7 +9,7 @@ SIZES = {"reduction": (1, 4099, 1_000_003), "convolution": (3, 100_003), "matmul
 
 @pytest.fixture
 def ladder(runner):
-    from wavesim_gpu.evaluation import ladder
+    from wavesim_gpu.bench.labs import ladder
 
     return ladder
 

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.gpu
 
 
 def test_the_lab_measures_a_latency_and_every_point(runner, tmp_path, monkeypatch):
-    from wavesim_gpu.evaluation import latency_lab
+    from wavesim_gpu.bench.labs import latency as latency_lab
 
     path = tmp_path / "lab.json"
     monkeypatch.setattr(latency_lab, "POOL_BYTES", 1 << 30)
@@ -27,8 +27,8 @@ def test_the_lab_measures_a_latency_and_every_point(runner, tmp_path, monkeypatc
 
 
 def test_a_small_pool_is_read_from_end_to_end_and_not_beyond(runner, monkeypatch):
+    from wavesim_gpu.bench.labs import latency as latency_lab
     from wavesim_gpu.characterise.bench import MicroBench
-    from wavesim_gpu.evaluation import latency_lab
 
     monkeypatch.setattr(latency_lab, "POOL_BYTES", 32 << 20)
     monkeypatch.setattr(latency_lab, "REPEATS", 1)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from wavesim.evaluation.layer_results import load_layers
-from wavesim_gpu.evaluation.layer_bench import run_layers
+from wavesim_gpu.bench.kinds.mlp import run_layers
 
 
 @pytest.mark.gpu

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from wavesim_gpu.evaluation.two_gpus.turns import TOLERANCE
+from wavesim_gpu.bench.kinds.two_gpus.turns import TOLERANCE
 from wavesim_gpu.peers.groups import ProcessPeers
 
 torch = pytest.importorskip("torch")
@@ -28,7 +28,7 @@ def devices(request):
 def line_of(devices, tmp_path, *options):
     """What the command adds to its file."""
     words = ["--commit", "test", "--devices", ",".join(map(str, devices)), "--out", tmp_path / "lines"]
-    command = [sys.executable, "-m", "wavesim_gpu.evaluation.two_gpus", *words, *options]
+    command = [sys.executable, "-m", "wavesim_gpu.bench.kinds.two_gpus", *words, *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads((tmp_path / "lines").read_text())

@@ -13,16 +13,16 @@ import pytest
 from wavesim.errors import DeadlockError, DescriptionError
 from wavesim.model.collective import Collective
 from wavesim.trace.trace import Trace
-from wavesim_gpu.driver.compiler import Build
-from wavesim_gpu.driver.element_types import to_float32
-from wavesim_gpu.evaluation.two_gpus.cases import (
+from wavesim_gpu.bench.kinds.two_gpus.cases import (
     SharedCase,
     expected_of,
     expected_of_chain,
     operands_of,
     relative_error,
 )
-from wavesim_gpu.evaluation.two_gpus.turns import TOLERANCE
+from wavesim_gpu.bench.kinds.two_gpus.turns import TOLERANCE
+from wavesim_gpu.driver.compiler import Build
+from wavesim_gpu.driver.element_types import to_float32
 from wavesim_gpu.peers.clock_offset import measured_offset
 from wavesim_gpu.peers.groups import LocalPeers
 from wavesim_gpu.peers.options import CallOptions

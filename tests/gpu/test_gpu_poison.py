@@ -209,7 +209,7 @@ def test_a_producer_that_is_slow_and_steady_is_waited_for_beyond_the_limit(runne
 
 @pytest.mark.parametrize("name", ["ready", "tile", "tile on one stream"])
 def test_copies_of_blocks_that_never_came_are_nan(runner, name):
-    from wavesim_gpu.evaluation.studies import copies
+    from wavesim_gpu.bench.labs import copies
 
     buffers = copies.Buffers.of(64 * copies.BYTES_PER_BLOCK)
     way = copies.ways_on(runner.device).get(name)

@@ -278,13 +278,6 @@ def test_reset_and_kernels_in_a_graph_record_every_replay_afresh(triton_pair):
     assert len(starts) == 3
 
 
-def test_the_page_shows_the_current_lines_and_overhead(monkeypatch):
-    monkeypatch.syspath_prepend(str(EXAMPLES))
-    import record_page
-
-    assert record_page.PAGE.read_text() == record_page.page(), "run gpu/examples/record_page.py"
-
-
 def test_recording_costs_under_one_percent_at_tiles_of_100_microseconds():
     newest = json.loads(max((EXAMPLES.parent / "results" / "recorder").glob("*.json")).read_text())
     for case in newest["cases"]:

@@ -7,7 +7,7 @@ pytestmark = pytest.mark.gpu
 
 @pytest.fixture
 def program_run(runner):
-    from wavesim_gpu.evaluation.streams_lab import program_run
+    from wavesim_gpu.bench.labs.streams import program_run
 
     return program_run
 

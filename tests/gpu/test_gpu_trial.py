@@ -5,8 +5,6 @@ import json
 import pytest
 
 from wavesim_gpu.__main__ import main
-from wavesim_gpu.evaluation import model_stack
-from wavesim_gpu.evaluation.stack_programs import PROGRAMS
 
 pytestmark = pytest.mark.gpu
 quiet = pytest.mark.filterwarnings("ignore")  # what torch and transformers warn of is theirs
@@ -107,15 +105,3 @@ def test_torch_compile_is_compared_too(tmp_path):
 def test_what_cannot_be_tried_is_one_line_and_status_two(tmp_path, capsys, text, said):
     assert tried(tmp_path, text) == (2, None)
     assert said in capsys.readouterr().err.strip().splitlines()[-1]
-
-
-@quiet
-def test_a_tiny_stack_is_measured_in_all_four_programs(tmp_path):
-    out = tmp_path / "stack.json"
-    assert model_stack.main(["--tiny", "--rounds", "3", "--seconds", "240", "--out", str(out)]) == 0
-    cases = json.loads(out.read_text())["cases"]
-    assert len(cases) == 2
-    for case in cases:
-        failed = {label: found["failed"] for label, found in case["programs"].items() if "failed" in found}
-        assert failed == {}
-        assert set(case["programs"]) == set(PROGRAMS)

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.gpu
 
 
 def test_every_place_is_measured_and_shared_memory_is_no_farther_than_the_l2(runner, tmp_path, monkeypatch):
-    from wavesim_gpu.evaluation import waiting_places
+    from wavesim_gpu.bench.labs import waiting_places
 
     monkeypatch.setattr(waiting_places, "REPEATS", 2)
     try:

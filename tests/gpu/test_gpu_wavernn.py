@@ -85,6 +85,6 @@ def test_a_cluster_that_waits_for_more_than_is_sent_gives_up(monkeypatch, one_cl
 
 
 def test_what_staying_does_in_small_is_right():
-    from wavesim_gpu.evaluation.staying import SmallExamples
+    from wavesim_gpu.bench.labs.staying import SmallExamples
 
     SmallExamples().check()

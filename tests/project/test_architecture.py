@@ -83,7 +83,6 @@ OPTIONAL = {
     ("direct.py", "torch"),
     ("formula.py", "torch"),
     ("graphs.py", "torch"),
-    ("host_time.py", "torch"),
     ("mlps.py", "torch"),
     ("modules.py", "torch"),
     ("library_ways.py", "torch"),
@@ -93,11 +92,6 @@ OPTIONAL = {
     ("outputs.py", "torch"),
     ("profiled.py", "torch"),
     ("rank.py", "torch"),
-    ("recorder_overhead.py", "torch"),
-    ("recorder_overhead.py", "triton_pair"),
-    ("stack_models.py", "torch"),
-    ("stack_models.py", "transformers"),
-    ("stack_programs.py", "torch"),
     ("step_times.py", "torch"),
     ("swap.py", "torch"),
     ("tensors.py", "torch"),
@@ -294,5 +288,5 @@ def test_describing_and_loading_need_neither_simpy_nor_plotly_nor_cupy(tmp_path)
 
 
 def test_the_gpu_package_and_its_command_start_without_cupy(tmp_path):
-    parts = "wavesim_gpu.runner, wavesim_gpu.evaluation.device_launch"
+    parts = "wavesim_gpu.runner, wavesim_gpu.bench.labs.device_launch"
     run_python(f"{WITHOUT_HEAVY}; import wavesim_gpu, wavesim_gpu.__main__, {parts}", tmp_path)

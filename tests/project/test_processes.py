@@ -11,7 +11,6 @@ STARTS = re.compile(r"\b(ProcessPoolExecutor|Process|fork)$")
 NO_COMMANDS = {
     "wavesim/__main__.py": "calls `main` of the command line, which is one",
     "wavesim/codegen/stream_k_text.py": "writes a file of the sources; in a checkout only",
-    "gpu/wavesim_gpu/evaluation/faults/cotenant.py": "spins until its parent ends it",
 }
 
 
@@ -32,9 +31,7 @@ def test_worker_processes_are_started_where_they_end_with_their_parent():
         and re.search(r"\b(ProcessPoolExecutor|Process|fork)$", ast.unparse(node.func))
     ]
     # One process that is replaced when its GPU fails; it watches its parent itself.
-    assert [text.split(":")[0] for text in found] == ["gpu/wavesim_gpu/evaluation/measuring_process.py"], (
-        found
-    )
+    assert [text.split(":")[0] for text in found] == ["gpu/wavesim_gpu/bench/measuring_process.py"], found
 
 
 def test_handlers_of_signals_are_set_in_one_place():

@@ -315,7 +315,7 @@ def test_what_a_page_says_of_mlp_beside_torch_is_the_newest_results_or_that_ther
 
 
 def test_the_measured_shapes_are_those_that_were_written_down():
-    listed = ROOT / "gpu" / "wavesim_gpu" / "evaluation" / "layer_shapes.toml"
+    listed = ROOT / "gpu" / "wavesim_gpu" / "bench" / "kinds" / "mlp_shapes.toml"
     found = {load_layers(path).shapes_sha256 for path in (ROOT / "gpu" / "results" / "layers").glob("*.json")}
     assert found <= {hashlib.sha256(listed.read_bytes()).hexdigest()}
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from attention_layers import attention, decode, decode_layer, layer
 from conv_cases import conv_chain, residual_block
+from faults import cotenant
 from row_chains import norm_chain, residual_pair, softmax_chain
 from small_pipelines import pair
 
@@ -21,14 +22,13 @@ from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import RowSync
 from wavesim.workloads.attention_chain import paper_attention
+from wavesim_gpu.bench.kinds.foreign.kernels import GEMM, ROWS, gemm_name, softmax_name
+from wavesim_gpu.bench.labs import copies, primitives, wait_costs
 from wavesim_gpu.characterise.bench import FOLDER as MICROBENCHMARKS
 from wavesim_gpu.driver import clock_stamps
 from wavesim_gpu.driver.compiler import Build, compile_cubin
 from wavesim_gpu.driver.functions import GENERATED
 from wavesim_gpu.driver.kernel_sources import ROOT
-from wavesim_gpu.evaluation.faults import cotenant
-from wavesim_gpu.evaluation.foreign.kernels import GEMM, ROWS, gemm_name, softmax_name
-from wavesim_gpu.evaluation.studies import copies, primitives, wait_costs
 from wavesim_gpu.kernels import control, elementwise
 from wavesim_gpu.kernels.attention.head_product import HeadProducts
 from wavesim_gpu.kernels.backends import backend_of

@@ -162,6 +162,7 @@ class CompileAhead:
         # What is really installed must not meet addresses that mean nothing.
         sys.modules |= {"cupy": pretended_cupy(device), "torch": None, "triton": None}
         from wavesim_gpu import runner
+        from wavesim_gpu.bench.labs import copies
         from wavesim_gpu.cusync.sync_state import SyncState
         from wavesim_gpu.driver import (
             call_states,
@@ -173,7 +174,6 @@ class CompileAhead:
             launches,
             operands,
         )
-        from wavesim_gpu.evaluation.studies import copies
         from wavesim_gpu.kernels.sm90 import tensor_map
         from wavesim_gpu.layers import planned
         from wavesim_gpu.peers import programs

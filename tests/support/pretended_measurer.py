@@ -15,8 +15,8 @@ from wavesim.model.device import load
 from wavesim.plan.parsing import parse_plan
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
-from wavesim_gpu.evaluation.blind_measuring import ComparedSize
-from wavesim_gpu.evaluation.measuring_process import WorkerError
+from wavesim_gpu.bench.kinds.gemms import ComparedSize
+from wavesim_gpu.bench.measuring_process import WorkerError
 
 WIDE = ((128, 256), (128, 256))
 PORTABLE = BlindSize("portable", "gpt3-mlp", 384, WIDE)  # in the test half, by its hash

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from wavesim.model.collective import Collective
-from wavesim_gpu.evaluation.two_gpus import __main__ as command
-from wavesim_gpu.evaluation.two_gpus.variants import variants_of
+from wavesim_gpu.bench.kinds.two_gpus import __main__ as command
+from wavesim_gpu.bench.kinds.two_gpus.variants import variants_of
 
 LIBRARIES = {
     "all-reduce": ("sequence", "fused", "symmetric one-shot", "symmetric two-shot"),

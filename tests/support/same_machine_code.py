@@ -80,7 +80,7 @@ def described(case):
     from wavesim.evaluation.stored_kernels import kernels_named
     from wavesim.model.kernel import Gemm
     from wavesim.plan.sync import Semaphores
-    from wavesim_gpu.evaluation.studies.tile_configs import TileConfig, mlp_pair, products_of, single
+    from wavesim_gpu.bench.kinds.tile_configs import TileConfig, mlp_pair, products_of, single
 
     stored, word = kernels_named(case["kernels"]), case["plan"]
     grouped = re.fullmatch(r"block:(\d+)x(\d+)", word)
@@ -138,8 +138,8 @@ def facts(cases):
     """What the comparison needs of one tree."""
     from cuda.bindings import nvrtc
 
+    from wavesim_gpu.bench.timed_sources import BESIDE, timed_hash
     from wavesim_gpu.driver.kernel_sources import source_hash
-    from wavesim_gpu.evaluation.timed_sources import BESIDE, timed_hash
 
     return {
         "hash": timed_hash("hopper"),
@@ -196,7 +196,7 @@ def main():
         json.dump(facts(json.load(sys.stdin)), sys.stdout)
         return 0
     from wavesim.evaluation.gpu_results import newest_results
-    from wavesim_gpu.evaluation.same_code import FOLDER
+    from wavesim_gpu.bench.same_code import FOLDER
 
     newest = newest_results(RESULTS)
     cases = distinct_cases(json.loads(newest.read_text()))

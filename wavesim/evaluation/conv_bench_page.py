@@ -37,7 +37,7 @@ from wavesim.safe_io.writing import write_text
 PAGE = Path(__file__).parents[2] / "docs" / "convolutions.md"
 MOST_PAGE = 1 << 20
 UNMEASURED = (
-    "Not measured yet. On a machine with a GPU and PyTorch: `python -m wavesim_gpu.evaluation.conv_bench "
+    "Not measured yet. On a machine with a GPU and PyTorch: `python -m wavesim_gpu.bench.kinds.conv_bench "
     "--out gpu/results/convolutions/DATE.json`, then `python -m wavesim.evaluation.conv_bench_page`."
 )
 

@@ -2,7 +2,7 @@
 
 Example: "basic-down 28x128 batch 6 128x128" is a block of ResNet-34 that makes 28 x 28 x 128 of 56 x 56 x 64:
 two 3 x 3, and a 1 x 1 of stride 2 whose output the second adds. Costs were fitted to other batches.
-`python -m wavesim_gpu.evaluation.layers_blind --list convolutions` registers predictions and then measures;
+`python -m wavesim_gpu.bench.kinds.layers_blind --list convolutions` registers predictions and then measures;
 `--list convolutions-second` takes the second run's cases, of which the first has none, and so on.
 """
 

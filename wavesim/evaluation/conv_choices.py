@@ -131,7 +131,7 @@ def main() -> int:
     """Writes today's picks, and prints what they take over the fastest measured of each class."""
     run = bench_run(NEAR_FILTERS)
     if run is None:
-        print("no pair was measured yet: python -m wavesim_gpu.evaluation.conv_bench")  # noqa: T201
+        print("no pair was measured yet: python -m wavesim_gpu.bench.kinds.conv_bench")  # noqa: T201
         return 1
     found = list(choices_of(run, default_device()))
     write_text(TODAYS_CHOICES, json.dumps({"choices": [asdict(one) for one in found]}, indent=1) + "\n")

@@ -1,7 +1,7 @@
 """Registers what the constants say of a blind run of layers, before it runs: predictions and their SHA-256.
 
 `python -m wavesim.evaluation.layer_blind_registered --out FOLDER --commit COMMIT` predicts the third run's
-cases; the folder is committed, and `wavesim_gpu.evaluation.layers_blind --registered FOLDER` takes it.
+cases; the folder is committed, and `wavesim_gpu.bench.kinds.layers_blind --registered FOLDER` takes it.
 """
 
 import argparse

@@ -124,7 +124,7 @@ def _how(layers: LayerResults) -> str:
     rounds = max(len(case.rounds_ns) for case in results.cases)
     words = (
         f"Measured on one {results.device}, {results.date}, commit {results.short_commit}; {versions}.",
-        f"The {LISTED_SHAPES} shapes ([list](../gpu/wavesim_gpu/evaluation/layer_shapes.toml), SHA-256",
+        f"The {LISTED_SHAPES} shapes ([list](../gpu/wavesim_gpu/bench/kinds/mlp_shapes.toml), SHA-256",
         f"{layers.shapes_sha256[:12]}) and the simulator's choices ({layers.registered_sha256[:12]}) were",
         f"written down before. Speed is the median time of torch's fastest form over `mlp`'s, {rounds}",
         "rounds, all in turns, each in a CUDA graph of several runs. Torch's forms: as its modules compute",

@@ -1,7 +1,7 @@
 """The sizes of the paper's Figure 6b as pipelines and plans, and what is simulated of them beforehand.
 
 Example: `python -m wavesim.evaluation.paper_attention_cases` writes the predictions that stand beside the
-measurement of `wavesim_gpu.evaluation.paper_attention`; commit them first.
+measurement of `wavesim_gpu.bench.kinds.paper_attention`; commit them first.
 """
 
 import json

@@ -46,7 +46,7 @@ class PeerRun:
         """Raises `RecordingError` where nothing was measured."""
         path = self.measured_in / name
         if not path.exists():
-            raise RecordingError(f"{path} is missing; write it with wavesim_gpu.evaluation.two_gpus.entries")
+            raise RecordingError(f"{path} is missing; write it with wavesim_gpu.bench.kinds.two_gpus.entries")
         rows = read_json(path, MOST_BYTES)
         return {(one["m"], one["k"], one["n"], one["way"]): one["ns"] / 1e3 for one in rows}
 

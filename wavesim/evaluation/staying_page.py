@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 PAGE, FOLDER = ROOT / "docs" / "persistent-kernels.md", ROOT / "gpu" / "results" / "staying"
 UNMEASURED = (
     "None of this has been measured yet. On a machine with a GPU: "
-    "`python -m wavesim_gpu.evaluation.staying --out gpu/results/staying/DATE.json`, then "
+    "`python -m wavesim_gpu.bench.labs.staying --out gpu/results/staying/DATE.json`, then "
     "`python -m wavesim.evaluation.staying_page`."
 )
 MOST_BYTES, MOST_PAGE, MOST_TASKS = 4_000_000, 1 << 20, 1 << 20

@@ -17,7 +17,7 @@ from wavesim.streams.measured import ComparedProgram, compared, newest_run
 PAGE = Path(__file__).parents[2] / "docs" / "streams.md"
 UNMEASURED = (
     "None of these programs has been measured yet. On a machine with a GPU: "
-    "`python -m wavesim_gpu.evaluation.streams_lab --out wavesim/streams/runs/DATE.json`, then "
+    "`python -m wavesim_gpu.bench.labs.streams --out wavesim/streams/runs/DATE.json`, then "
     "`python -m wavesim.evaluation.streams_page`."
 )
 MOST_BYTES = 1 << 20

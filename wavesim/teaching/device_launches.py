@@ -15,7 +15,7 @@ from wavesim.teaching.shown import Shown
 from wavesim.widgets.launch_explorer import LaunchPicture
 
 US = 1_000
-COMMAND = "python -m wavesim_gpu.evaluation.device_launch --out"
+COMMAND = "python -m wavesim_gpu.bench.labs.device_launch --out"
 
 
 @typed

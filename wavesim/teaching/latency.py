@@ -14,7 +14,7 @@ LAB_SM = SmMachine(latency_cycles=640, bytes_per_cycle=32)
 SMALL_GPU = Roofline(flops_per_s=1000e9, bytes_per_s=150e9)
 SMALL_SM_BYTES, SMALL_SM_THREADS = 64 * 1024, 2048
 TILES = (TiledProduct(16), TiledProduct(32))
-COMMAND = "python -m wavesim_gpu.evaluation.latency_lab --out"
+COMMAND = "python -m wavesim_gpu.bench.labs.latency --out"
 
 
 def measured_points() -> str:

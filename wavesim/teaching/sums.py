@@ -12,7 +12,7 @@ from wavesim.sm.measured_ladder import FILE, MeasuredStep, shipped_ladder
 from wavesim.sm.measured_loads import shipped_loads
 from wavesim.sm.reduction import LADDER, THREADS, Added, TreeStep, simulated_share
 
-COMMAND = "python -m wavesim_gpu.evaluation.ladder --out"
+COMMAND = "python -m wavesim_gpu.bench.labs.ladder --out"
 NOT_YET = f"Not measured yet. On a GPU: {COMMAND} wavesim/sm/measured/{FILE.name}"
 FAMILY = "reduction"
 Tree = Callable[[int, int], Added | None]  # of thread and step

@@ -1,7 +1,6 @@
 """Plans listed before they are measured, to judge tuning by.
 
 Example: 4 orders x 6 policies of the GPT-3 MLP and stream sync in the same orders, 28 plans.
-`python -m wavesim_gpu tuned` times them in turns on a GPU;
 `wavesim.evaluation.tuning_regret` lets the simulator pick one.
 """
 

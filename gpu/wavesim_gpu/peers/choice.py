@@ -4,7 +4,7 @@ Example: an all-reduce after 2,048 x 4,096 x 8,192 on two Hopper GPUs goes over 
 with 64 rows NCCL takes it. Only what all ranks see alike may decide: shapes, types, the kind of GPU.
 
 Source: what was fastest on two H200s for the measured product nearest to it, `choice.toml`, which
-`wavesim_gpu.evaluation.two_gpus.choices` makes of the recorded times (docs/two-gpus.md). Of narrower or less
+`wavesim_gpu.bench.kinds.two_gpus.choices` makes of the recorded times (docs/two-gpus.md). Of narrower or less
 deep products, and of fewer rows, nothing is known or the library was faster, so that it takes them.
 """
 

@@ -9,10 +9,10 @@ import pytest
 
 from wavesim.errors import RecordingError
 from wavesim_gpu.__main__ import main
+from wavesim_gpu.bench import report as reports
+from wavesim_gpu.bench import timed_sources
+from wavesim_gpu.bench.timed_sources import timed_hash
 from wavesim_gpu.driver import kernel_sources
-from wavesim_gpu.evaluation import report as reports
-from wavesim_gpu.evaluation import timed_sources
-from wavesim_gpu.evaluation.timed_sources import timed_hash
 from wavesim_gpu.kernels.backends import BACKENDS, OTHERS
 
 SHIPPED = Path(__file__).parents[3] / "gpu" / "results"
@@ -251,9 +251,9 @@ def test_importing_the_runner_needs_no_gpu_cupy_simpy_or_plotly():
     code = (
         "import sys\n"
         "for name in ('cupy', 'simpy', 'plotly'): sys.modules[name] = None\n"
-        "import wavesim_gpu.runner, wavesim_gpu.evaluation.bench, wavesim_gpu.evaluation.record_cases\n"
-        "import wavesim_gpu.evaluation.report\n"
-        "import wavesim_gpu.evaluation.blind_run\n"
+        "import wavesim_gpu.runner, wavesim_gpu.bench.kinds.bench_sizes, wavesim_gpu.bench.record_cases\n"
+        "import wavesim_gpu.bench.report\n"
+        "import wavesim_gpu.bench.blind_run\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -267,32 +267,3 @@ def test_a_blind_run_without_simpy_says_what_is_missing_and_exits_2(tmp_path):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr == "predictions need simpy: pip install simpy, or put its wheel on PYTHONPATH\n"
-
-
-def option_cases(**changes):
-    """Vanilla takes 1000 us in every round; +R saves 1 %, +WRT 3 %."""
-    times = {"stream": 1_100_000, "vanilla": 1_000_000, "+R": 990_000, "+WR": 985_000, "+WRT": 970_000}
-    return [
-        case(name, "gpt3-mlp", [time] * 5, tokens=1024, tile="128x256", has_wait_kernel=True) | changes
-        for name, time in times.items()
-    ]
-
-
-def test_the_table_of_options_joins_measured_and_predicted_gains(tmp_path, capsys):
-    result = {"date": "d", "device": "NVIDIA H200", "cases": option_cases()}
-    (tmp_path / "2026.json").write_text(json.dumps(result))
-    assert main(["options-table", "--json", "--results", str(tmp_path)]) == 0
-    rows = json.loads(capsys.readouterr().out)
-    assert [row["variant"] for row in rows] == ["vanilla", "+R", "+WR", "+WRT"]
-    assert [round(row["measured_gain"][1], 6) for row in rows] == [0, 1, 1.5, 3]
-    assert rows[0]["predicted_gain"] == 0
-    assert rows[-1]["predicted_gain"] > 0
-    assert main(["options-table", "--results", str(tmp_path)]) == 0
-    assert "predicted for M=1024" in capsys.readouterr().out
-
-
-def test_a_table_of_wrong_results_is_refused(tmp_path, capsys):
-    result = {"date": "d", "device": "NVIDIA H200", "cases": option_cases(verdict={"is_good": False})}
-    (tmp_path / "2026.json").write_text(json.dumps(result))
-    assert main(["options-table", "--results", str(tmp_path)]) == 2
-    assert "gave wrong results; measure again" in capsys.readouterr().err

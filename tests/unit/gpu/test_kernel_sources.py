@@ -2,9 +2,9 @@
 
 import pytest
 
+from wavesim_gpu.bench.timed_sources import timed_hash
 from wavesim_gpu.driver import kernel_sources
 from wavesim_gpu.driver.kernel_sources import ROOT, source_hash
-from wavesim_gpu.evaluation.timed_sources import timed_hash
 
 KERNEL = """// One tile.
 #include <b.cuh>

@@ -1,0 +1,313 @@
+"""Launches from the device, measured: calls and begins, the pool, nesting, and who launches uneven work.
+
+Example: `python -m wavesim_gpu.bench.labs.device_launch --out launches.json` on a GPU with nvcc. The uneven
+work is notebook 21's: every item leaves a mark, and a way that loses launches is reported with how many, and
+not timed. On an H200 the GPU hung in four of six processes in which some 500 launches were refused at once,
+and in none without a refused one: a process in which the pool was full is ended before anything else is
+measured, and all have a time limit besides.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from itertools import accumulate, pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from wavesim.errors import WavesimError
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.writing import require_writable, write_text
+from wavesim.streams.uneven_work import THREADS, items_of
+from wavesim_gpu.bench.measuring_process import MeasuringProcess, WorkerError
+from wavesim_gpu.driver.device import architecture, query, require_cupy, versions
+from wavesim_gpu.driver.device_linking import linked_cubin
+from wavesim_gpu.driver.kernel_sources import source_hash
+from wavesim_gpu.driver.timing import Contender, interleaved
+from wavesim_gpu.runner import current_commit
+
+SOURCE = Path(__file__).with_suffix(".cu")
+STREAMS = ("block", "fire-and-forget", "tail")  # by the number that the kernels know them by
+GATHERED = {"nobody": 0, "thread": 1, "warp": 32, "block": THREADS}
+# Of items; of 2,732 threads that launch from 3 on, some 450 are refused.
+THRESHOLDS = {"thread": (3, 64, 256), "warp": (1, 64, 256), "block": (1, 64, 256)}
+CALLS, OVERFLOWING, MOST_LEVELS = 64, 2_304, 40
+# Blocks, warps of each and lanes of each that call at once, and calls of each: what may be pending, or less.
+CALLERS = (
+    (1, 1, 1, 64),
+    (1, 1, 32, 2),
+    (1, 8, 1, 8),
+    (16, 1, 1, 8),
+    (132, 1, 1, 4),
+    (16, 8, 1, 8),
+    (16, 8, 8, 1),
+)
+PARENT_BLOCKS = 16
+ITEM_CYCLES = 170  # 100 ns near 1.7 GHz
+ROUNDS = 21
+LIMIT_S = 10.0  # for one answer, which is there within a second
+HEAD_START_NS = 100_000  # the events and the launch of a round are queued meanwhile
+
+
+@dataclass(frozen=True)
+class UnevenTables:
+    """What the parent's kernel reads: running sums over its threads, and a row of items per child block."""
+
+    first_item: Any
+    first_task: Any
+    tasks: Any
+
+
+def uneven_tables(items: Sequence[int], threshold: int | None) -> UnevenTables:
+    """The tables for a threshold; None where nobody launches.
+
+    `first_item` and `first_task` are (threads + 1,), `tasks` is (child blocks, 2), all int32.
+    """
+    first_item = [0, *accumulate(items)]
+    tasks, first_task = [], [0]
+    for begin, end in pairwise(first_item):
+        if threshold is not None and end - begin >= threshold:
+            tasks += [(at, end) for at in range(begin, end, THREADS)]
+        first_task.append(len(tasks))
+    rows = np.array(tasks or [(0, 0)], np.int32)
+    return UnevenTables(np.array(first_item, np.int32), np.array(first_task, np.int32), rows)
+
+
+def call_figures(called: Sequence[int], begun: Sequence[int]) -> dict[str, float]:
+    """What a call costs its thread, and what passes between begins and from the first call to its begin."""
+    begins = sorted(begun)
+    return {
+        "call_ns": median(after - before for before, after in pairwise(called)),
+        "start_ns": median(after - before for before, after in pairwise(begins)),
+        "latency_ns": begun[0] - called[0],
+    }
+
+
+def caller_figures(called: Sequence[int], begun: Sequence[int]) -> dict[str, int]:
+    """From the first call of all to the last, from the first begin to the last, and from call to begin."""
+    return {
+        "calling_ns": max(called) - min(called),
+        "beginning_ns": max(begun) - min(begun),
+        "first_ns": min(begun) - min(called),
+    }
+
+
+class LaunchingKernels:
+    """The kernels on the GPU at hand, from machine code of `SOURCE` that `linked_cubin` made."""
+
+    def __init__(self, cubin: bytes) -> None:
+        self.cupy = require_cupy()
+        self.stream = self.cupy.cuda.Stream(non_blocking=True)
+        self.module = self.cupy.cuda.function.Module()
+        self.module.load(cubin)
+
+    def launch(self, name: str, blocks: int, threads: int, *arguments: Any) -> None:
+        """Launches from the host; integers are passed as 32 bits."""
+        passed = tuple(np.int32(one) if isinstance(one, int) else one for one in arguments)
+        self.module.get_function(name)((blocks,), (threads,), passed, 0, self.stream)
+
+    def run(self, name: str, *arguments: Any) -> None:
+        """One block of one thread, and all that it launches, to the end."""
+        self.launch(name, 1, 1, *arguments)
+        self.stream.synchronize()
+
+    def zeros(self, count: int, kind: Any = np.int32) -> Any:
+        """An array that is there before the next launch."""
+        made = self.cupy.zeros(count, kind)
+        self.cupy.cuda.Device().synchronize()
+        return made
+
+    def calls(self, kind: int) -> list[dict[str, float]]:
+        """The figures of a stream's calls, run by run, without the first, which loads code."""
+        found = []
+        for _ in range(ROUNDS + 1):
+            called, begun = self.zeros(CALLS, np.uint64), self.zeros(CALLS, np.uint64)
+            errors = self.zeros(CALLS)
+            self.run("launch_calls", kind, CALLS, called, begun, errors)
+            if errors.any() or not begun.all():
+                raise WavesimError(f"{STREAMS[kind]}: launches failed with {set(errors.tolist())}")
+            found.append(call_figures(called.tolist(), begun.tolist()))
+        return found[1:]
+
+    def callers(self, blocks: int, warps: int, lanes: int, count: int) -> dict[str, Any]:
+        """So many at once: figures run by run, without the first."""
+        launches = blocks * warps * lanes * count
+        rounds = []
+        for _ in range(ROUNDS + 1):
+            called, begun = self.zeros(launches, np.uint64), self.zeros(launches, np.uint64)
+            error = self.zeros(1)
+            arguments = lanes, count, called, begun, error
+            self.launch("launch_from_many", blocks, warps * 32, *arguments)
+            self.stream.synchronize()
+            if int(error[0]) or not begun.all():
+                raise WavesimError(f"{blocks} blocks of {warps} warps: launches failed with {int(error[0])}")
+            rounds.append(caller_figures(called.tolist(), begun.tolist()))
+        who = {"blocks": blocks, "warps": warps, "lanes": lanes, "count": count}
+        return {**who, "rounds": rounds[1:]}
+
+    def family(self) -> dict[str, list[int]]:
+        """A parent of one thread that calls nothing, and one that calls a child: to their ends, in turns."""
+        stamps, error = self.zeros(1, np.uint64), self.zeros(1)
+
+        def parent(calls: int) -> Contender:
+            arguments = 1, calls, stamps, stamps, error
+            return Contender(lambda: self.launch("launch_from_many", 1, 32, *arguments), self.stream)
+
+        none, one = interleaved([parent(0), parent(1)], ROUNDS, 0, 10 * HEAD_START_NS)
+        if int(error[0]) or not int(stamps[0]):
+            raise WavesimError(f"family: launches of one child failed with {int(error[0])}")
+        return {"none_ns": none.times_ns, "one_ns": one.times_ns}
+
+    def children(self) -> dict[str, Any]:
+        """All blocks of children that launch every item, as one grid of the host's, round by round."""
+        tables = uneven_tables(items_of(range(PARENT_BLOCKS * THREADS)), 1)
+        tasks, done = self.cupy.asarray(tables.tasks), self.zeros(int(tables.first_item[-1]))
+        blocks = len(tables.tasks)
+
+        def launch() -> None:
+            self.launch("uneven_child", blocks, THREADS, tasks, done, ITEM_CYCLES)
+
+        rounds = interleaved([Contender(launch, self.stream)], ROUNDS, 0, 10 * HEAD_START_NS)[0].times_ns
+        return {"blocks": blocks, "rounds_ns": rounds}
+
+    def pool(self) -> dict[str, int]:
+        """How many of more launches than the pool holds were taken, how many ran, the error of the others."""
+        released, ran, errors = self.zeros(1), self.zeros(1), self.zeros(OVERFLOWING)
+        self.run("fill_pool", OVERFLOWING, released, ran, errors)
+        failed = [one for one in errors.tolist() if one]
+        return {"taken": OVERFLOWING - len(failed), "ran": int(ran[0]), "error": failed[0] if failed else 0}
+
+    def levels(self) -> dict[str, int]:
+        """The deepest level that ran, the host's being 0, and the error of the next."""
+        deepest, error = self.zeros(1), self.zeros(1)
+        self.run("nest", 0, MOST_LEVELS, deepest, error)
+        return {"deepest": int(deepest[0]), "error": int(error[0])}
+
+    def uneven(self, launcher: str, threshold: int | None, rounds: int = ROUNDS) -> dict[str, Any]:
+        """Notebook 21's uneven work by who launches and from how many items on, each round to its end.
+
+        It ends with the first round that loses launches, and then has no times. Raises `WavesimError` where
+        an item is done twice.
+        """
+        items = items_of(range(PARENT_BLOCKS * THREADS))
+        tables = uneven_tables(items, threshold)
+        arrays = [self.cupy.asarray(one) for one in (tables.first_item, tables.first_task, tables.tasks)]
+        done, lost = self.zeros(sum(items)), self.zeros(1)
+
+        arguments = (GATHERED[launcher], *arrays, done, ITEM_CYCLES, lost)
+
+        def launch() -> None:
+            self.launch("uneven_parent", PARENT_BLOCKS, THREADS, *arguments)
+
+        launch()
+        self.stream.synchronize()
+        marks = done.tolist()
+        if max(marks) > 1:
+            raise WavesimError(f"{launcher}: an item was done {max(marks)} times")
+        alone = [Contender(launch, self.stream)]
+        # Each round ends before the next is queued, so that no launch meets the rounds before its own.
+        times: list[int] = []
+        while not int(lost[0]) and len(times) < rounds:
+            times += interleaved(alone, 1, 0, HEAD_START_NS)[0].times_ns
+        found = {"launcher": launcher, "threshold": threshold, "lost": int(lost[0])}
+        missing = (done < 1 + len(times)).sum()
+        return {**found, "items_missing": int(missing), "rounds_ns": [] if found["lost"] else times}
+
+
+def uneven_ways() -> Iterator[tuple[str, int | None]]:
+    """Who launches, and from how many items on."""
+    yield "nobody", None
+    for name in GATHERED:
+        if name != "nobody":
+            yield from ((name, threshold) for threshold in THRESHOLDS[name])
+
+
+def measure_uneven(kernels: MeasuringProcess, limit_s: float = LIMIT_S) -> list[dict[str, Any]]:
+    """The uneven work in every way, each told as soon as it is known; `failed` says why one has no times."""
+    found = []
+    for name, threshold in uneven_ways():
+        try:
+            one = kernels.ask(limit_s, "uneven", name, threshold)
+        except WorkerError as error:
+            one = {"launcher": name, "threshold": threshold, "failed": str(error)}
+        if one.get("lost"):
+            kernels.close()
+        found.append(one)
+        sys.stderr.write(_uneven_line(one) + "\n")
+    return found
+
+
+def text_of(result: dict[str, Any]) -> str:
+    """A line for each thing that was measured."""
+    lines = [f"measured on {result['device']['name']}"]
+    for name, runs in result["calls"].items():
+        each = {figure: median(one[figure] for one in runs) for figure in runs[0]}
+        lines.append(f"{name}: " + ", ".join(f"{figure} {value:,.0f}" for figure, value in each.items()))
+    for one in result["callers"]:
+        each = {figure: median(run[figure] for run in one["rounds"]) for figure in one["rounds"][0]}
+        lines.append(
+            "{blocks} blocks, {warps} warps, {lanes} lanes, {count} calls: ".format(**one)
+            + ", ".join(f"{figure} {value:,.0f}" for figure, value in each.items())
+        )
+    children, family = result["children"], {name: median(ns) for name, ns in result["family"].items()}
+    lines.append(f"a parent alone: {family['none_ns']:,.0f} ns; with one child: {family['one_ns']:,.0f} ns")
+    lines.append(
+        f"{children['blocks']:,} blocks of children from the host: {median(children['rounds_ns']):,.0f} ns"
+    )
+    pool, levels = result["pool"], result["levels"]
+    lines.append(
+        f"pool: {pool['taken']:,} of {OVERFLOWING:,} taken, {pool['ran']:,} ran, error {pool['error']}"
+    )
+    lines.append(f"levels: {levels['deepest']}, then error {levels['error']}")
+    return "\n".join([*lines, *map(_uneven_line, result["uneven"])])
+
+
+def _uneven_line(one: dict[str, Any]) -> str:
+    since = "" if one["threshold"] is None else f" from {one['threshold']} on"
+    if "failed" in one:
+        return f"{one['launcher']}{since}: {one['failed']}"
+    if one["lost"]:
+        return (
+            f"{one['launcher']}{since}: {one['lost']:,} launches lost, {one['items_missing']:,} items missing"
+        )
+    return f"{one['launcher']}{since}: {median(one['rounds_ns']) / 1000:,.1f} µs"
+
+
+def main() -> int:
+    """Measures, writes, and prints a line per figure."""
+    parser = argparse.ArgumentParser(prog="device_launch", description=__doc__)
+    parser.add_argument("--out", type=Path, required=True, help="the file that every round is written to")
+    parser.add_argument("--commit", default="", help="what the kernels were built from")
+    words = parser.parse_args()
+    require_writable(words.out)
+    cubin = linked_cubin(SOURCE, architecture(require_cupy()))
+    kernels = MeasuringProcess(LaunchingKernels, cubin)
+    pool = kernels.ask(LIMIT_S, "pool")
+    kernels.close()
+    result: dict[str, Any] = {
+        "date": datetime.now(UTC).date().isoformat(),
+        "device": {name: value for name, value in asdict(query()).items() if name != "sources"},
+        "versions": versions(),
+        "commit": words.commit or current_commit(),
+        "kernel_sources": source_hash(SOURCE),
+        "calls": {name: kernels.ask(LIMIT_S, "calls", kind) for kind, name in enumerate(STREAMS)},
+        "callers": [kernels.ask(LIMIT_S, "callers", *one) for one in CALLERS],
+        "children": kernels.ask(LIMIT_S, "children"),
+        "family": kernels.ask(LIMIT_S, "family"),
+        "pool": pool,
+        "levels": kernels.ask(LIMIT_S, "levels"),
+        "uneven": measure_uneven(kernels),
+    }
+    kernels.close()
+    write_text(words.out, json.dumps(result, indent=1, allow_nan=False) + "\n")
+    sys.stdout.write(text_of(result) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_program("python -m wavesim_gpu.bench.labs.device_launch", main))
