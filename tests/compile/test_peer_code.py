@@ -7,7 +7,7 @@ import pytest
 
 from wavesim.codegen.single_stage import stage_header
 from wavesim.lint.check import findings_of
-from wavesim.lint.known import Known
+from wavesim.lint.finding import Known
 from wavesim.lint.ptx import listing_of_ptx
 from wavesim.model.collective import Collective
 from wavesim_gpu.driver.compiler import Build, compile_cubin

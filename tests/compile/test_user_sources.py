@@ -3,7 +3,7 @@
 import pytest
 
 from wavesim.errors import CompileError, DescriptionError, DeviceError, RecordingError
-from wavesim.lint.compilers import compiled
+from wavesim.lint.files import compiled
 from wavesim_gpu.driver.user_sources import compile_user_source
 
 SOURCE = """#include <cuda_fp16.h>
@@ -63,6 +63,6 @@ def test_a_file_that_is_not_there_is_refused(tmp_path):
 
 
 def test_without_an_installed_compiler_the_error_says_what_to_do(source, monkeypatch):
-    monkeypatch.setattr("wavesim.lint.compilers.entry_points", lambda group: [])
+    monkeypatch.setattr("wavesim.lint.files.entry_points", lambda group: [])
     with pytest.raises(DeviceError, match="nvcc -cubin -lineinfo and give the cubin"):
         compiled(source, "sm_90a")

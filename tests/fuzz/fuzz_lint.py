@@ -9,8 +9,7 @@ from mutations import HOSTILE_TEXTS, with_bytes_changed
 
 from wavesim.lint.check import findings_of
 from wavesim.lint.files import listings_of
-from wavesim.lint.report import LintReport
-from wavesim.lint.report_text import findings_text
+from wavesim.lint.report import LintReport, findings_text
 
 LINES = (
     *("BRA `(.L_x_0) ;", "LDG.E.STRONG.GPU R0, [R2.64] ;", "CCTL.IVALL ;", "DEPBAR.LE SB0, 0x0 ;", "RET ;"),

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from wavesim.lint.kernel_code import Listing
+from wavesim.lint.instruction import Listing
 from wavesim.lint.ptx import listing_of_ptx
 from wavesim.lint.sass import listing_of_sass
 

@@ -21,10 +21,8 @@ from typing import Any
 from lint_cases import FOLDER, SEALED_2, Case, cases, sealed_sha256
 
 from wavesim.errors import DescriptionError, WavesimError
-from wavesim.lint.both_languages import beside
-from wavesim.lint.check import findings_of
-from wavesim.lint.finding import Finding
-from wavesim.lint.known import Known
+from wavesim.lint.check import beside, findings_of
+from wavesim.lint.finding import Finding, Known
 from wavesim.safe_io.options import OneLineParser
 from wavesim.safe_io.program import run_program
 from wavesim.safe_io.writing import write_text

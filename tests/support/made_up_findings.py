@@ -6,8 +6,7 @@ Example: `report()` is of a consumer whose poll does not acquire, and of a produ
 from collections.abc import Callable
 
 from wavesim.lint.finding import Finding
-from wavesim.lint.instruction import Instruction, Op, SourceLine
-from wavesim.lint.kernel_code import KernelCode, Listing
+from wavesim.lint.instruction import Instruction, KernelCode, Listing, Op, SourceLine
 from wavesim.lint.report import LintReport
 
 CONSUMER = """ld.param.u64 %rd1, [consumer_param_0];

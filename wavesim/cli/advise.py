@@ -72,13 +72,15 @@ def run(options: argparse.Namespace) -> int:
         answers,
         lambda pair: progress(f"simulating pair {pair}", after_s=1.0),
     )
-    advice = advice.with_simulated({one.pair: one.points for one in verdicts if one.points is not None})
-    lines = [whole_line(line) for one in verdicts for line in one.text]
+    advice = advice.with_simulated(
+        {verdict.pair: verdict.points for verdict in verdicts if verdict.points is not None}
+    )
+    lines = [whole_line(line) for verdict in verdicts for line in verdict.text]
     if options.html:
         from wavesim.profile.report import write_report
 
         write_report(options.html, advice, lines)
-    document = {**advice_document(advice), "verdicts": [one.as_json() for one in verdicts]}
+    document = {**advice_document(advice), "verdicts": [verdict.as_json() for verdict in verdicts]}
     text = "\n".join([summary_text(advice), "", HEADING, *lines]) if lines else summary_text(advice)
     return print_result(options, document, text)
 

@@ -48,30 +48,30 @@ def _answers(advice: Advice, ask: Ask) -> PairAnswers:
 
 def _kernel(ask: Ask, role: str, kernel: KernelFacts) -> Mapping[str, Any]:
     """What is said of one kernel, as fields of a description."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     head = f"{role}, {kernel.label}, {kernel.shape.blocks or 0:,} blocks"
     known = kernel.shape.gemm
     sizes = _integers(
         ask, f"{head}: M N K of its product, {NONE} if it is none", " ".join(map(str, known or NONE)), 3, 3
     )
     if sizes:
-        found |= dict(zip(("m", "n", "k"), sizes, strict=True))
+        fields |= dict(zip(("m", "n", "k"), sizes, strict=True))
         usual = " ".join(map(str, kernel.name.tile or (128, 128)))
         tile = _integers(ask, f"{role}: tile rows and columns, and its k-block if known", usual, 2, 3)
         if tile:
-            found["tile"] = tile
+            fields["tile"] = tile
     is_persistent = "yes" if kernel.blind == PERSISTENT else "no"
     words = _with_default(
         ask, f"{role}: does a block take tile after tile (persistent), yes or no", is_persistent
     )
     if words not in ("yes", "no"):
         raise DescriptionError(f"persistent is {words!r}; write yes or no")
-    found["persistent"] = words == "yes"
+    fields["persistent"] = words == "yes"
     time_us = f"{max(kernel.mean_ns, 1) / 1000:.3f}"
-    found["kernel_us"] = real(
+    fields["kernel_us"] = real(
         "kernel_us", _with_default(ask, f"{role}: its time alone, in us", time_us), 0.001
     )
-    return found
+    return fields
 
 
 def _reads(ask: Ask, pair: Pair, producer: Mapping[str, Any]) -> str:

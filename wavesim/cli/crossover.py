@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
     require_writable(options.html, options.dispatch, options.python)
     family, device = _family(options)
     with chosen_executor(options) as executor:
-        found = crossover_of(
+        crossover = crossover_of(
             family,
             device,
             _rows(options.m or "1:4096"),
@@ -84,13 +84,13 @@ def run(options: argparse.Namespace) -> int:
             progress=progress("simulating", after_s=3.0),
         )
     if options.html:
-        write_crossover_page(found, options.html)
+        write_crossover_page(crossover, options.html)
     if options.dispatch:
-        write_text(options.dispatch, dispatch_json(found))
+        write_text(options.dispatch, dispatch_json(crossover))
     if options.python:
-        write_text(options.python, dispatch_python(found))
-    print_result(options, _document(found, table_json(found)), crossover_text(found))
-    return 0 if found.is_complete else INTERRUPTED
+        write_text(options.python, dispatch_python(crossover))
+    print_result(options, _document(crossover, table_json(crossover)), crossover_text(crossover))
+    return 0 if crossover.is_complete else INTERRUPTED
 
 
 def _family(options: argparse.Namespace) -> tuple["KernelFamily", Device]:
@@ -101,10 +101,10 @@ def _family(options: argparse.Namespace) -> tuple["KernelFamily", Device]:
 
     _require_one_source(options)
     if options.file is not None:
-        found = load_description(options.file)
-        device = found.device if options.device is None else devices.load(options.device)
+        description = load_description(options.file)
+        device = description.device if options.device is None else devices.load(options.device)
         return DescribedFamily(
-            found.pipeline.name, found.pipeline, found.kernel_ns, options.tile_rows
+            description.pipeline.name, description.pipeline, description.kernel_ns, options.tile_rows
         ), device
     device = devices.default_device() if options.device is None else devices.load(options.device)
     tile, backend = parse_tile(options.tile or TILE), backend_of(device)
@@ -143,17 +143,17 @@ def _rows(text: str) -> tuple[int, int]:
         raise DescriptionError(f"m is {shown(text)}; write FIRST:LAST, such as 1:4096") from None
 
 
-def _document(found: "Crossover", table: list[dict[str, Any]]) -> dict[str, Any]:
+def _document(crossover: "Crossover", table: list[dict[str, Any]]) -> dict[str, Any]:
     """What `--json` prints."""
     return {
-        "family": found.family,
-        "device": found.device,
+        "family": crossover.family,
+        "device": crossover.device,
         "table": table,
-        "pays_from": {way.name: found.pays_from(way) for way in found.ways if not way.is_baseline},
-        "sizes": len(found.sizes),
-        "seconds": found.seconds,
-        "is_complete": found.is_complete,
-        "left_out": list(found.left_out),
-        "lost_workers": list(found.lost_workers),
-        **found.forecast.as_json(),
+        "pays_from": {way.name: crossover.pays_from(way) for way in crossover.ways if not way.is_baseline},
+        "sizes": len(crossover.sizes),
+        "seconds": crossover.seconds,
+        "is_complete": crossover.is_complete,
+        "left_out": list(crossover.left_out),
+        "lost_workers": list(crossover.lost_workers),
+        **crossover.forecast.as_json(),
     }

@@ -37,9 +37,11 @@ def _row(name: str) -> dict[str, object]:
     """
     own = own_file(name)
     constants = own.constants.values()
-    fitted = sum(one.is_fitted for one in constants)
+    fitted = sum(constant.is_fitted for constant in constants)
     measured = len(constants) - fitted
-    newest = max((one for one in constants if one.is_fitted == (not measured)), default=None, key=_date)
+    newest = max(
+        (constant for constant in constants if constant.is_fitted == (not measured)), default=None, key=_date
+    )
     return {
         "name": name,
         "characterised": measured > 0,

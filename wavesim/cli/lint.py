@@ -16,14 +16,11 @@ from pathlib import Path
 
 from wavesim.cli.printing import complain, print_result
 from wavesim.errors import DescriptionError
-from wavesim.lint.both_languages import findings_of_all
-from wavesim.lint.compilers import SUFFIX, compiled
-from wavesim.lint.files import listings_of
-from wavesim.lint.kernel_code import KernelCode, Listing
-from wavesim.lint.known import Known
-from wavesim.lint.report import LintReport
-from wavesim.lint.report_json import findings_document
-from wavesim.lint.report_text import findings_text
+from wavesim.lint.check import findings_of_all
+from wavesim.lint.files import SUFFIX, compiled, listings_of
+from wavesim.lint.finding import Known
+from wavesim.lint.instruction import KernelCode, Listing
+from wavesim.lint.report import LintReport, findings_document, findings_text
 from wavesim.safe_io.bounds import bounded_text, is_plain, listed, shown
 from wavesim.safe_io.writing import require_writable, write_bytes, write_text
 
@@ -99,19 +96,19 @@ def _listings(options: argparse.Namespace) -> Sequence[Listing]:
     """What there is to judge. Raises `DescriptionError` where the options leave nothing."""
     kernels = _pattern(options.kernel)
     archs = listed("arch", options.arch) if options.arch is not None else []
-    found: Sequence[Listing]
+    listings: Sequence[Listing]
     if options.file.suffix == SUFFIX:
-        found = list(_compiled(options, archs or [DEFAULT_ARCH], kernels))
+        listings = list(_compiled(options, archs or [DEFAULT_ARCH], kernels))
     else:
         for name in ("instance", "include"):
             if getattr(options, name):
                 raise DescriptionError(
                     f"--{name} is of CUDA C++ ({SUFFIX}); leave it out for {options.file.name}"
                 )
-        found = listings_of(options.file, kernels)
+        listings = listings_of(options.file, kernels)
         if archs:
-            found = _of_archs(options, found, archs)
-    return _with_kernels(options, found)
+            listings = _of_archs(options, listings, archs)
+    return _with_kernels(options, listings)
 
 
 def _pattern(text: str | None) -> re.Pattern[str] | None:
@@ -140,20 +137,20 @@ def _compiled(
 
 
 def _of_archs(
-    options: argparse.Namespace, found: Sequence[Listing], archs: Sequence[str]
+    options: argparse.Namespace, listings: Sequence[Listing], archs: Sequence[str]
 ) -> Sequence[Listing]:
-    there = list(dict.fromkeys(listing.arch for listing in found))
+    there = list(dict.fromkeys(listing.arch for listing in listings))
     for arch in archs:
         if arch not in there:
             raise DescriptionError(
                 f"arch is {shown(arch)}; {options.file.name} has {', '.join(there) or 'none'}"
             )
-    return [listing for listing in found if listing.arch in archs]
+    return [listing for listing in listings if listing.arch in archs]
 
 
-def _with_kernels(options: argparse.Namespace, found: Sequence[Listing]) -> Sequence[Listing]:
-    if any(listing.kernels or listing.notes for listing in found):
-        return found
+def _with_kernels(options: argparse.Namespace, listings: Sequence[Listing]) -> Sequence[Listing]:
+    if any(listing.kernels or listing.notes for listing in listings):
+        return listings
     if options.kernel is not None:
         raise DescriptionError(
             f"kernel is {shown(options.kernel)}; no kernel of {options.file.name} has such a name"
@@ -174,7 +171,7 @@ def _parameters(option: str, text: str | None, listings: Sequence[Listing]) -> f
     words = listed(option, text)
     for word in words:
         kernel, _, name = word.rpartition(":")
-        kernels = [one for listing in listings for one in listing.kernels if kernel in ("", one.name)]
+        kernels = [code for listing in listings for code in listing.kernels if kernel in ("", code.name)]
         if not kernels:
             raise DescriptionError(
                 f"{option} is {shown(text)}; there is no kernel {shown(kernel)} in the file"
@@ -185,13 +182,13 @@ def _parameters(option: str, text: str | None, listings: Sequence[Listing]) -> f
 
 def _require_there(option: str, name: str, kernels: Sequence[KernelCode]) -> None:
     """Raises `DescriptionError` unless a kernel has a parameter of that number, or names that variable."""
-    most = max(len(one.parameters) for one in kernels)
+    most = max(len(kernel.parameters) for kernel in kernels)
     if is_plain(name):
         if int(name) >= most > 0:
             raise DescriptionError(
                 f"{option} is {shown(name)}; there are {most} parameters, 0 to {most - 1}: name one of them"
             )
-    elif not any(name in instruction.symbols for one in kernels for instruction in one.instructions):
+    elif not any(name in instruction.symbols for kernel in kernels for instruction in kernel.instructions):
         raise DescriptionError(
             f"{option} is {shown(name)}, neither a parameter's number nor a variable that the kernels name"
         )

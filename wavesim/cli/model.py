@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     device = devices.default_device() if options.device is None else devices.load(options.device)
     cached = CACHED if options.cached is None else options.cached
     usual = 1 if options.decode else 1024
-    found = pass_of(
+    model_pass = pass_of(
         options.model,
         device,
         usual if options.tokens is None else options.tokens,
@@ -56,6 +56,6 @@ def run(options: argparse.Namespace) -> int:
         ways=listed("sync", options.sync),
     )
     if options.html:
-        write_pass_page(found, options.html)
-    print_result(options, pass_data(found), pass_text(found))
+        write_pass_page(model_pass, options.html)
+    print_result(options, pass_data(model_pass), pass_text(model_pass))
     return 0

@@ -35,7 +35,7 @@ def run_over_gpus(options: argparse.Namespace, rows: tuple[int, int]) -> int:
     device = devices.default_device() if options.device is None else devices.load(options.device)
     host = Host(options.gpus, load_link(device.name), {"gemm": Collective()})
     ways = listed("ways", options.ways, MOST_COMPARED) if options.ways is not None else WAYS
-    found = [
+    crossovers = [
         peer_crossover(name, size, host, device, rows, ways, progress("simulating", after_s=3.0))
         for name, size in _products(options).items()
     ]
@@ -44,11 +44,11 @@ def run_over_gpus(options: argparse.Namespace, rows: tuple[int, int]) -> int:
         f"{SIMULATED}; {history_text()}",
     ]
     if options.html:
-        _write_page(options, found, notes)
-    document = {"crossovers": [_document(one) for one in found], "basis": notes[1]}
+        _write_page(options, crossovers, notes)
+    document = {"crossovers": [_document(crossover) for crossover in crossovers], "basis": notes[1]}
     if options.dispatch:
         write_text(options.dispatch, json.dumps(document, indent=1) + "\n")
-    return print_result(options, document, "\n".join([*map(text_of, found), *notes]))
+    return print_result(options, document, "\n".join([*map(text_of, crossovers), *notes]))
 
 
 def _require_of_gpus(options: argparse.Namespace) -> None:
@@ -83,37 +83,41 @@ def _products(options: argparse.Namespace) -> dict[str, tuple[int, int]]:
     return products
 
 
-def _document(found: "PeerCrossover") -> dict[str, Any]:
+def _document(crossover: "PeerCrossover") -> dict[str, Any]:
     return {
-        "product": found.name,
-        "device": found.device,
-        "gpus": found.gpus,
-        "link": found.link,
-        "n": found.n,
-        "k": found.k,
-        "pays_from": found.pays_from,
+        "product": crossover.name,
+        "device": crossover.device,
+        "gpus": crossover.gpus,
+        "link": crossover.link,
+        "n": crossover.n,
+        "k": crossover.k,
+        "pays_from": crossover.pays_from,
         "table": [
             {"m_from": row.m_from, "m_to": row.m_to, "way": row.way, "least": row.least, "most": row.most}
-            for row in found.table
+            for row in crossover.table
         ],
-        "sizes": [{"m": size.m, "best": size.best, "times_ns": dict(size.times_ns)} for size in found.sizes],
+        "sizes": [
+            {"m": size.m, "best": size.best, "times_ns": dict(size.times_ns)} for size in crossover.sizes
+        ],
     }
 
 
-def _write_page(options: argparse.Namespace, found: "list[PeerCrossover]", notes: list[str]) -> None:
+def _write_page(options: argparse.Namespace, crossovers: "list[PeerCrossover]", notes: list[str]) -> None:
     from wavesim.view.page import Section, Table, write_page
     from wavesim.view.peer_crossover_figure import times_as_fast_over_rows, title_of
 
     cells = [
-        (one.name, f"{row.m_from} to {row.m_to}", row.way, f"{row.least:.2f} to {row.most:.2f}")
-        for one in found
-        for row in one.table
+        (crossover.name, f"{row.m_from} to {row.m_to}", row.way, f"{row.least:.2f} to {row.most:.2f}")
+        for crossover in crossovers
+        for row in crossover.table
     ]
     write_page(
         options.html,
-        title=title_of(found[0]),
+        title=title_of(crossovers[0]),
         lead=f"Which way of communicating to take at which number of rows. {SIMULATED.capitalize()}.",
         table=Table(("product", "rows M", "way", "times as fast"), cells, caption=notes[0]),
         notes=notes,
-        figures=[Section(times_as_fast_over_rows(one, SIMULATED), one.name) for one in found],
+        figures=[
+            Section(times_as_fast_over_rows(crossover, SIMULATED), crossover.name) for crossover in crossovers
+        ],
     )

@@ -38,10 +38,12 @@ def run(options: argparse.Namespace) -> int:
     several = of_several(_file(options), options)
     if several is not None:
         return predict_several(several, options)
-    found = load_description(_file(options))
-    verdict = verdict_on(found.pipeline, found.device, found.kernel_ns, progress("predicting", after_s=3.0))
-    lines = verdict_lines(verdict, found.device.name)
-    _draw(options, found, verdict, lines)
+    description = load_description(_file(options))
+    verdict = verdict_on(
+        description.pipeline, description.device, description.kernel_ns, progress("predicting", after_s=3.0)
+    )
+    lines = verdict_lines(verdict, description.device.name)
+    _draw(options, description, verdict, lines)
     document = {"best": verdict.best, "reason": verdict.reason, **verdict.forecast.as_json()}
     return print_result(options, document, "\n".join(map(whole_line, lines)))
 
@@ -68,25 +70,30 @@ def verdict_lines(verdict: "Verdict", device: str) -> tuple[str, ...]:
 
 
 def _draw(
-    options: argparse.Namespace, found: "Description", verdict: "Verdict", lines: tuple[str, ...]
+    options: argparse.Namespace, description: "Description", verdict: "Verdict", lines: tuple[str, ...]
 ) -> None:
     from wavesim.view.plans_figure import PlanGain, plans_by_gain
     from wavesim.view.timeline_figure import timeline
 
     gains = [
         PlanGain(
-            one.name, one.points, one.forecast.low, one.forecast.high, one.forecast.scored, one.trace.time_ns
+            plan.name,
+            plan.points,
+            plan.forecast.low,
+            plan.forecast.high,
+            plan.forecast.scored,
+            plan.trace.time_ns,
         )
-        for one in verdict.tried
+        for plan in verdict.tried
     ]
     stream, *others = verdict.tried
-    drawn = verdict.best_tried if verdict.best != stream.name else max(others, key=lambda one: one.points)
+    drawn = verdict.best_tried if verdict.best != stream.name else max(others, key=lambda plan: plan.points)
 
     def figures() -> list["Figure"]:
-        source = f"simulated on {found.device.name} from each kernel's time alone"
+        source = f"simulated on {description.device.name} from each kernel's time alone"
         return [plans_by_gain(gains, source=source), timeline([stream.trace, drawn.trace])]
 
-    title = f"{found.pipeline.name}: {lines[0]}"
-    traces = [one.trace for one in verdict.tried]
+    title = f"{description.pipeline.name}: {lines[0]}"
+    traces = [plan.trace for plan in verdict.tried]
     table = gains_table(gains)
-    write_pictures(options, title, traces, found.pipeline, figures, table=table, notes=lines[1:])
+    write_pictures(options, title, traces, description.pipeline, figures, table=table, notes=lines[1:])

@@ -26,9 +26,9 @@ def add_way_option(parser: argparse.ArgumentParser, usual: str) -> None:
 
 def of_several(path: Path | None, options: argparse.Namespace) -> Description | None:
     """The description where it is one of several GPUs. Raises `DescriptionError` for `--way` of another."""
-    found = load_description(path, may_have_host=True) if path is not None else None
-    if found is not None and found.host is not None:
-        return found
+    description = load_description(path, may_have_host=True) if path is not None else None
+    if description is not None and description.host is not None:
+        return description
     if getattr(options, "way", None) is not None:
         raise DescriptionError(
             f"way is {options.way!r}, and one GPU is described; leave --way out, or add [gpus]"
@@ -36,30 +36,30 @@ def of_several(path: Path | None, options: argparse.Namespace) -> Description | 
     return None
 
 
-def simulate_several(found: Description, options: argparse.Namespace) -> int:
+def simulate_several(description: Description, options: argparse.Namespace) -> int:
     """One way, beside one after the other. Raises `DescriptionError` where it cannot be."""
     unit = TileSync() if options.sync == "stream" else parse_policy(options.sync)
     way = USUAL_WAY if options.way is None else options.way
-    return _run(found, options, (way,), unit, both_shots=False, is_one=True)
+    return _run(description, options, (way,), unit, both_shots=False, is_one=True)
 
 
-def compare_several(found: Description, options: argparse.Namespace) -> int:
+def compare_several(description: Description, options: argparse.Namespace) -> int:
     """Several ways, `--way` or all."""
     from wavesim.peers.prediction import TRIED
 
     words = TRIED if options.way is None else listed("way", options.way, MOST_COMPARED)
-    return _run(found, options, tuple(words), TileSync())
+    return _run(description, options, tuple(words), TileSync())
 
 
-def predict_several(found: Description, options: argparse.Namespace) -> int:
+def predict_several(description: Description, options: argparse.Namespace) -> int:
     """All ways; the best is named."""
     from wavesim.peers.prediction import TRIED
 
-    return _run(found, options, TRIED, TileSync())
+    return _run(description, options, TRIED, TileSync())
 
 
 def _run(
-    found: Description,
+    description: Description,
     options: argparse.Namespace,
     ways: tuple[str, ...],
     unit: Policy,
@@ -69,25 +69,27 @@ def _run(
 ) -> int:
     from wavesim.peers.prediction import forecast, history_text
 
-    host = found.host
+    host = description.host
     assert host is not None
     result = forecast(
-        found.pipeline,
+        description.pipeline,
         host,
-        found.device,
+        description.device,
         ways,
         unit,
-        kernel_ns=found.kernel_ns,
+        kernel_ns=description.kernel_ns,
         both_shots=both_shots,
         progress=progress("simulating", after_s=3.0),
     )
     if is_one and result.refused:
         raise DescriptionError(next(iter(result.refused.values())))
-    what = f"{found.pipeline.name} on {host.gpus} GPUs ({found.device.name}, link {host.link.name})"
+    what = (
+        f"{description.pipeline.name} on {host.gpus} GPUs ({description.device.name}, link {host.link.name})"
+    )
     lines = [f"{what}, {SIMULATED}", f"{'way':<22}{'us':>10}{'times':>8}{'hidden':>9}"]
     lines += [
-        f"{one.word:<22}{one.time_ns / 1e3:>10.1f}{result.speedup(one):>8.2f}{result.hidden(one):>9.0%}"
-        for one in result.times
+        f"{time.word:<22}{time.time_ns / 1e3:>10.1f}{result.speedup(time):>8.2f}{result.hidden(time):>9.0%}"
+        for time in result.times
     ]
     lines += [f"{word:<22}cannot be: {why}" for word, why in result.refused.items()]
     best = result.best
@@ -98,25 +100,25 @@ def _run(
     def figures() -> list[Any]:
         from wavesim.view.utilisation_figure import utilisation
 
-        return [utilisation([one.trace for one in dict.fromkeys((result.baseline, shown))])]
+        return [utilisation([way.trace for way in dict.fromkeys((result.baseline, shown))])]
 
     shown = result.times[1] if len(result.times) == 2 else best
-    drawn = [one.trace for one in dict.fromkeys((result.baseline, shown))]
+    drawn = [way.trace for way in dict.fromkeys((result.baseline, shown))]
     write_pictures(options, f"{what}: {SIMULATED}", drawn, None, figures, notes=lines)
     document = {
-        "workload": found.pipeline.name,
-        "device": found.device.name,
+        "workload": description.pipeline.name,
+        "device": description.device.name,
         "gpus": host.gpus,
         "link": host.link.name,
         "best": best.word,
         "ways": [
             {
-                "way": one.word,
-                "time_ns": one.time_ns,
-                "speedup": round(result.speedup(one), 3),
-                "hidden": round(result.hidden(one), 3),
+                "way": time.word,
+                "time_ns": time.time_ns,
+                "speedup": round(result.speedup(time), 3),
+                "hidden": round(result.hidden(time), 3),
             }
-            for one in result.times
+            for time in result.times
         ],
         "refused": dict(result.refused),
         "basis": SIMULATED,

@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
     if plan.launch.is_multi_stream and not plan.launch.wait_kernel:
         complain(f"without the wait-kernel: {safety.reason}")
     stream = known.baseline(pipeline, baseline, device)
-    found = metrics_of(trace)
+    metrics = metrics_of(trace)
     notes = (
         forecast.text,
         f"costs: {known.source}",
@@ -88,17 +88,18 @@ def run(options: argparse.Namespace) -> int:
         "workload": pipeline.name,
         "device": device.name,
         "sync": plan.name,
-        "makespan_ns": found.makespan_ns,
-        "waves": found.waves,
-        "busy_utilisation": found.busy_utilisation,
-        "resident_utilisation": found.resident_utilisation,
+        "makespan_ns": metrics.makespan_ns,
+        "waves": metrics.waves,
+        "busy_utilisation": metrics.busy_utilisation,
+        "resident_utilisation": metrics.resident_utilisation,
         **forecast.as_json(),
         "safety": safety.as_json(),
     }
     text = (
         f"{pipeline.name} on {device.name}, {plan.label}, order {options.order}: simulated "
         f"{trace.time_ns / 1e3:.1f} us{_outside_text(trace.header.setup_ns, plan)}, "
-        f"{forecast.text}; SMs {found.busy_utilisation:.0%} busy, {found.resident_utilisation:.0%} resident\n"
+        f"{forecast.text}; SMs {metrics.busy_utilisation:.0%} busy, "
+        f"{metrics.resident_utilisation:.0%} resident\n"
         f"costs: {known.source}\nbefore: {forecast.history}\n"
         + "".join(f"{line}\n" for line in (*verdict, *forecast.caveats))
         + safety.text

@@ -78,8 +78,8 @@ def run(options: argparse.Namespace) -> int:
     document = tuning_json(tuning)
     text = f"{pipeline.name} on {device.name}\n{tuning.table(options.rows or ROWS)}\n{run_text(tuning)}"
     if runner is not None and tuning.is_complete:
-        found = measure_best(tuning, runner, options.measure)
-        document, text = document | {"measured": asdict(found)}, f"{text}\n{found.table()}"
+        measured = measure_best(tuning, runner, options.measure)
+        document, text = document | {"measured": asdict(measured)}, f"{text}\n{measured.table()}"
     print_result(options, document, text)
     return 0 if tuning.is_complete else INTERRUPTED
 
@@ -121,8 +121,10 @@ def _draw(options: argparse.Namespace, subject: Subject, tuning: "Tuning") -> No
 
     def gain(row: "TunedPlan") -> PlanGain:
         known = _costs(subject, row)
-        found = known.forecast(_simulated(subject, row), row.improvement_points)
-        return PlanGain(row.name, found.points, found.low, found.high, found.scored, row.predicted_ns)
+        forecast = known.forecast(_simulated(subject, row), row.improvement_points)
+        return PlanGain(
+            row.name, forecast.points, forecast.low, forecast.high, forecast.scored, row.predicted_ns
+        )
 
     def figures() -> "list[Figure]":
         source = f"the best of {len(tuning.plans)} plans, simulated, {tuning.forecast.basis}"

@@ -137,8 +137,8 @@ def _own(path: Path, options: argparse.Namespace) -> Subject:
                 f"{path} says sizes, tiles, splits and device itself, of kernels that are yours to measure; "
                 f"leave --{flag} out"
             )
-    found = load_description(path)
-    return Subject(found.pipeline, found.device, found)
+    description = load_description(path)
+    return Subject(description.pipeline, description.device, description)
 
 
 def _of_catalogue(options: argparse.Namespace) -> Subject:

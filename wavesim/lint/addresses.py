@@ -8,8 +8,7 @@ import re
 from functools import cached_property
 
 from wavesim.lint.data_flow import DataFlow
-from wavesim.lint.instruction import PARAMETERS, Op
-from wavesim.lint.kernel_code import KernelCode
+from wavesim.lint.instruction import PARAMETERS, KernelCode, Op
 from wavesim.lint.values import Value, Values
 
 POINTER_BYTES = 8
@@ -35,17 +34,17 @@ class AddressRoots:
         """Parameters ("param 0", "param 0+8" of a struct) and variables that the address is computed from."""
         if at not in self._roots:
             address = self._instructions[at].address
-            found: frozenset[str] = frozenset()
+            roots: frozenset[str] = frozenset()
             if address is not None and address.base:
                 if address.base in self._instructions[at].uses:
-                    found = self._walk(address.base, at, _POINTERS) or self._walk(address.base, at, _LENIENT)
+                    roots = self._walk(address.base, at, _POINTERS) or self._walk(address.base, at, _LENIENT)
                 else:
-                    found = frozenset((self._named(address.base, address.offset),))
-            self._roots[at] = found
+                    roots = frozenset((self._named(address.base, address.offset),))
+            self._roots[at] = roots
         return self._roots[at]
 
     def _walk(self, register: str, at: int, followed: frozenset[Op]) -> frozenset[str]:
-        found: set[str] = set()
+        roots: set[str] = set()
         seen: set[tuple[int, str]] = set()
         work = [(definition, register) for definition in self._data.definitions(register, at)]
         while work:
@@ -55,11 +54,11 @@ class AddressRoots:
             seen.add(place)
             self._data.effort.spend(1)
             names, sources = self._from(*place, followed)
-            found |= names
+            roots |= names
             work += [
                 (before, used) for source, used in sources for before in self._data.definitions(used, source)
             ]
-        return frozenset(found)
+        return frozenset(roots)
 
     def _from(
         self, at: int, register: str, followed: frozenset[Op]
@@ -90,11 +89,11 @@ class AddressRoots:
     @cached_property
     def _stored(self) -> dict[Value | None, list[int]]:
         """The stores to each place of the thread's or block's own memory, such as a struct of pointers."""
-        found: dict[Value | None, list[int]] = {}
+        stores: dict[Value | None, list[int]] = {}
         for at, instruction in enumerate(self._instructions):
             if instruction.op is Op.STORE and (place := self._place(at)):
-                found.setdefault(place, []).append(at)
-        return found
+                stores.setdefault(place, []).append(at)
+        return stores
 
     def _stored_in_array(self, at: int) -> list[int]:
         """The stores to an array of the thread's own that a load reads by an index."""
@@ -117,12 +116,12 @@ class AddressRoots:
 
     @cached_property
     def _shared(self) -> dict[Value | None, list[int]]:
-        found: dict[Value | None, list[int]] = {}
+        stores: dict[Value | None, list[int]] = {}
         for at, instruction in enumerate(self._instructions):
             if instruction.op is Op.STORE and instruction.space == "shared":
-                found.setdefault(self._values.of_address(at), []).append(at)
-        found.pop(None, None)
-        return found
+                stores.setdefault(self._values.of_address(at), []).append(at)
+        stores.pop(None, None)
+        return stores
 
     def _place(self, at: int) -> Value | None:
         """Where an access to a variable, or to local memory, goes; None for all others."""
@@ -153,10 +152,10 @@ class AddressRoots:
         return self._walk(base, at, followed) if base in instruction.uses else frozenset()
 
     def _may_be_pointer(self, symbol: str) -> bool:
-        found = _NUMBER.match(symbol)
-        if not found or int(found[1]) >= len(self._sizes):
+        match = _NUMBER.match(symbol)
+        if not match or int(match[1]) >= len(self._sizes):
             return not symbol.startswith("retval")
-        return self._sizes[int(found[1])] >= POINTER_BYTES
+        return self._sizes[int(match[1])] >= POINTER_BYTES
 
     def _named(self, symbol: str, offset: int) -> str:
         """A parameter with the offset in it; a variable as a whole."""
@@ -165,25 +164,25 @@ class AddressRoots:
             return self._named(f"param {number}", offset - self._offsets[number] if self._offsets else offset)
         return f"{symbol}+{offset}" if symbol.startswith("param ") and offset else symbol
 
-    def are_beside(self, one: int, other: int) -> bool:
+    def are_beside(self, first: int, second: int) -> bool:
         """Whether two accesses are to parts of one vector: the same address but for `VECTOR_BYTES`."""
-        a, b = self._values.of_address(one), self._values.of_address(other)
+        a, b = self._values.of_address(first), self._values.of_address(second)
         if a is None or b is None or a.number != b.number:
             return False
         return a.offset // VECTOR_BYTES == b.offset // VECTOR_BYTES
 
-    def are_same(self, one: int, other: int) -> bool | None:
+    def are_same(self, place: int, other: int) -> bool | None:
         """Whether two accesses touch a common byte (in one round of a loop); None where that isn't known."""
-        a, b = self._values.of_address(one), self._values.of_address(other)
+        a, b = self._values.of_address(place), self._values.of_address(other)
         if a is None or b is None:
             return None
-        first, second = self._instructions[one], self._instructions[other]
+        first, second = self._instructions[place], self._instructions[other]
         if a.number == b.number:
             low, high, width = (a, b, first.bytes) if a.offset <= b.offset else (b, a, second.bytes)
             return high.offset - low.offset < max(width, 1)
         spaces = {first.space, second.space}
         if len(spaces) == 2 and not spaces & {"generic", "", "shared::cluster"}:
             return False
-        variables = self.roots(one), self.roots(other)
+        variables = self.roots(place), self.roots(other)
         is_apart = all(roots and not any(_NUMBER.match(root) for root in roots) for roots in variables)
         return False if is_apart and not variables[0] & variables[1] else None

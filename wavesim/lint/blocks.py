@@ -6,10 +6,9 @@ load can follow itself.
 
 from functools import lru_cache
 
-from wavesim.lint.effort import Effort
 from wavesim.lint.graph import DominatorTree, reversed_edges, strong_components
-from wavesim.lint.instruction import Instruction, Op
-from wavesim.lint.kernel_code import KernelCode
+from wavesim.lint.instruction import Instruction, KernelCode, Op
+from wavesim.lint.paths import Effort
 
 _ENDS = frozenset((Op.RETURN, Op.EXIT, Op.TRAP))
 
@@ -127,20 +126,20 @@ class ControlFlow:
         """Whether a path leads from the entry to it."""
         return self.tree.dominates(0, self.block_of[at])
 
-    def dominates(self, one: int, other: int) -> bool:
+    def dominates(self, first: int, second: int) -> bool:
         """Whether `one` is on every path from the entry to `other`."""
-        a, b = self.block_of[one], self.block_of[other]
-        return one <= other and self.is_reachable(one) if a == b else self.tree.dominates(a, b)
+        a, b = self.block_of[first], self.block_of[second]
+        return first <= second and self.is_reachable(first) if a == b else self.tree.dominates(a, b)
 
-    def post_dominates(self, one: int, other: int) -> bool:
+    def post_dominates(self, first: int, second: int) -> bool:
         """Whether `one` is on every path from `other` to an end of the kernel."""
-        a, b = self.block_of[one], self.block_of[other]
-        return one >= other if a == b else self.post_tree.dominates(a, b)
+        a, b = self.block_of[first], self.block_of[second]
+        return first >= second if a == b else self.post_tree.dominates(a, b)
 
-    def can_follow(self, one: int, other: int) -> bool:
+    def can_follow(self, first: int, second: int) -> bool:
         """Whether a path from after `one` reaches `other`."""
-        a, b = self.block_of[one], self.block_of[other]
-        return (a == b and one < other) or bool(self._reached(a)[b])
+        a, b = self.block_of[first], self.block_of[second]
+        return (a == b and first < second) or bool(self._reached(a)[b])
 
 
 def is_conditional(instruction: Instruction) -> bool:

@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from wavesim.lint.instruction import Address, Instruction, Op
-from wavesim.lint.kernel_code import KernelCode
+from wavesim.lint.instruction import Address, Instruction, KernelCode, Op
 
 MOST_INLINED = 100_000  # instructions of all calls of a module
 MOST_DEEP = 8
@@ -98,13 +97,13 @@ class _Relabelling:
         """A name that no other call has."""
         return f"{name}~{self._number}"
 
-    def instruction(self, one: Instruction) -> Instruction:
+    def instruction(self, instruction: Instruction) -> Instruction:
         """The function's instruction as one of the caller's."""
-        if one.op is Op.RETURN:
-            return replace(one, op=Op.BRANCH, target=self._after)
-        if one.op is Op.BRANCH and one.target:
-            return replace(one, target=",".join(map(self.local, one.target.split(","))))
-        return one
+        if instruction.op is Op.RETURN:
+            return replace(instruction, op=Op.BRANCH, target=self._after)
+        if instruction.op is Op.BRANCH and instruction.target:
+            return replace(instruction, target=",".join(map(self.local, instruction.target.split(","))))
+        return instruction
 
 
 class _Renaming(_Relabelling):
@@ -131,20 +130,24 @@ class _Renaming(_Relabelling):
     def _symbol(self, name: str) -> str:
         return self._symbols.get(name) or (self.local(name) if "@" in name else name)
 
-    def instruction(self, one: Instruction) -> Instruction:
+    def instruction(self, instruction: Instruction) -> Instruction:
         """The function's instruction as one of the caller's."""
-        guard = one.guard.lstrip("!")
-        address = one.address
+        guard = instruction.guard.lstrip("!")
+        address = instruction.address
         if address is not None:
-            named = self._register(address.base) if address.base in one.uses else self._symbol(address.base)
+            named = (
+                self._register(address.base)
+                if address.base in instruction.uses
+                else self._symbol(address.base)
+            )
             address = Address(named, address.offset)
         renamed = replace(
-            super().instruction(one),
-            defines=tuple(map(self._register, one.defines)),
-            uses=tuple(map(self._register, one.uses)),
-            scaled=tuple(map(self._register, one.scaled)),
-            symbols=tuple(map(self._symbol, one.symbols)),
-            guard=("!" if one.guard.startswith("!") else "") + self._register(guard) if guard else "",
+            super().instruction(instruction),
+            defines=tuple(map(self._register, instruction.defines)),
+            uses=tuple(map(self._register, instruction.uses)),
+            scaled=tuple(map(self._register, instruction.scaled)),
+            symbols=tuple(map(self._symbol, instruction.symbols)),
+            guard=("!" if instruction.guard.startswith("!") else "") + self._register(guard) if guard else "",
             address=address,
         )
         return _moved(renamed, self._arguments)

@@ -1,32 +1,29 @@
-"""findings_of(): what the rules say of every wait, post and load of a listing.
+"""What the rules say of every wait, post and load of a listing; PTX and its machine code are judged together.
 
-Example: findings_of(listing_of_ptx(text, "pair.ptx")) holds one Finding per wait and per post at least, and
-for a kernel with neither one of kind "kernel", "unknown".
+Example: findings_of(listing_of_ptx(text, "pair.ptx")) holds a Finding per wait and per post at least, and for
+a kernel with neither a finding of kind "kernel", "unknown". Where PTX polls by an atomic that acquires and
+does not use its result, the machine code has no acquire; the finding says that the compiler removed it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
 from wavesim.errors import RecordingError
 from wavesim.lint.code import Code
-from wavesim.lint.effort import Effort
-from wavesim.lint.finding import Finding
-from wavesim.lint.kernel_code import KernelCode, Listing
-from wavesim.lint.known import Known
-from wavesim.lint.rules.async_copies import judge_bulk_loads, judge_copies
-from wavesim.lint.rules.bulk_stores import judge_bulk_stores
-from wavesim.lint.rules.dependent_launch import judge_dependents
+from wavesim.lint.finding import Finding, Known
+from wavesim.lint.instruction import KernelCode, Listing
+from wavesim.lint.paths import Effort
+from wavesim.lint.rules import RULES
+from wavesim.lint.rules.async_copies import judge_bulk_loads, judge_bulk_stores, judge_copies
 from wavesim.lint.rules.divergence import judge_barriers, judge_barriers_alone
 from wavesim.lint.rules.loading import judge_loads
-from wavesim.lint.rules.mbarriers import judge_mbarriers
+from wavesim.lint.rules.mbarriers import judge_mbarriers, judge_spins
 from wavesim.lint.rules.posting import judge_posts
 from wavesim.lint.rules.resetting import judge_resets
-from wavesim.lint.rules.spinning import judge_spins
-from wavesim.lint.rules.two_sides import judge_sides
+from wavesim.lint.rules.two_sides import Side, judge_dependents, judge_sides, side_of, with_posts
 from wavesim.lint.rules.waiting import judge_waits
-from wavesim.lint.sides import Side, side_of, with_posts
 
 Result = TypeVar("Result")
 # Waits and posts times instructions, over all kernels of a file: 40 s. Our largest kernel has 80,000.
@@ -45,7 +42,7 @@ def findings_of(listing: Listing, known: Known = Known()) -> list[Finding]:  # n
     ]
     sides = with_posts([side for side in tried if side is not None])
     of_file = [*judge_dependents(sides), *judge_sides(sides)]
-    found: list[Finding] = []
+    findings: list[Finding] = []
     left = MOST_WORK
     for side in sides:
         name = side.code.kernel.name
@@ -53,9 +50,11 @@ def findings_of(listing: Listing, known: Known = Known()) -> list[Finding]:  # n
         own = _tried(name, given_up, partial(_judged, side, left))
         if own is not None:
             own += [finding for finding in of_file if finding.kernel == name]
-            found += own or judge_barriers_alone(side.code) or [_unknown(name, "no wait or post was found")]
+            findings += (
+                own or judge_barriers_alone(side.code) or [_unknown(name, "no wait or post was found")]
+            )
     Code.forget_all()
-    return [replace(finding, where=listing.where) for finding in (*found, *given_up)]
+    return [replace(finding, where=listing.where) for finding in (*findings, *given_up)]
 
 
 def _side(kernel: KernelCode, listing: Listing, known: Known, search: Effort) -> Side:
@@ -100,3 +99,33 @@ def _judged(side: Side, left: int) -> list[Finding]:
         *judge_barriers(code),
         *judge_spins(code, waits),
     ]
+
+
+LOST = {
+    "no-acquire": "acquire-deleted"
+}  # right in the PTX and wrong in the machine code: the compiler's doing
+NOTHING_SAID = Known()
+
+
+def findings_of_all(listings: Sequence[Listing], known: Known = NOTHING_SAID) -> list[Finding]:
+    """The findings of each listing; what the machine code alone lacks is told apart."""
+    judged = [(listing, findings_of(listing, known)) for listing in listings]
+    ptx = [finding for listing, findings in judged if listing.language == "ptx" for finding in findings]
+    return [
+        finding
+        for listing, findings in judged
+        for finding in (findings if listing.language == "ptx" else beside(findings, ptx))
+    ]
+
+
+def beside(findings: Sequence[Finding], ptx: Sequence[Finding]) -> Iterator[Finding]:
+    """Findings of machine code, beside those of the PTX of the same kernels."""
+    for finding in findings:
+        own = [twin for twin in ptx if (twin.kernel, twin.rule) == (finding.kernel, finding.rule)]
+        is_right_there = bool(own) and all(twin.verdict == "right" for twin in own)
+        if finding.verdict == "wrong" and is_right_there:
+            rule = RULES[LOST.get(finding.rule, finding.rule)]
+            why = f"right in the PTX and not in the machine code made of it: {finding.why}"
+            yield replace(finding, rule=rule.name, why=why, fix=rule.fix)
+        else:
+            yield finding

@@ -10,12 +10,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from wavesim.lint.flow import Flow
-from wavesim.lint.instruction import Instruction, Op, Ordering, Scope
-from wavesim.lint.kernel_code import KernelCode, Listing
-from wavesim.lint.known import Known
+from wavesim.lint.finding import Known
+from wavesim.lint.flow import Fact, Flow, Predicates
+from wavesim.lint.instruction import Instruction, KernelCode, Listing, Op, Ordering, Scope
 from wavesim.lint.paths import walk
-from wavesim.lint.predicates import Fact, Predicates
 
 ACCESSES = frozenset({Op.LOAD, Op.STORE, Op.ATOMIC, Op.REDUCTION})
 SCOPES: tuple[Scope, ...] = ("", "cta", "cluster", "gpu", "sys")  # each wider than the one before
@@ -72,11 +70,11 @@ class Code:
 
     @functools.cached_property
     def _by_op(self) -> dict[Op, list[int]]:
-        found: dict[Op, list[int]] = {}
+        by_op: dict[Op, list[int]] = {}
         for index, instruction in enumerate(self.instructions):
             if self.flow.is_reachable(index):
-                found.setdefault(instruction.op, []).append(index)
-        return found
+                by_op.setdefault(instruction.op, []).append(index)
+        return by_op
 
     @functools.cached_property
     def _back_edges(self) -> frozenset[tuple[int, int]]:
@@ -109,12 +107,12 @@ class Code:
     @functools.cache  # noqa: B019
     def premises(self, index: int) -> frozenset[Fact]:
         """What holds of predicates where `index` runs, but for tests of thread indices."""
-        found: set[Fact] = set()
+        facts: set[Fact] = set()
         for guard in self.guards(index):
             ways = [i for i in self.forward(guard) if i == index or index in self.reach(i)]
             if guard == index or len(ways) == 1:
-                found |= self._facts(guard, guard == index or ways[0] != guard + 1)
-        return frozenset(found)
+                facts |= self._facts(guard, guard == index or ways[0] != guard + 1)
+        return frozenset(facts)
 
     @functools.cache  # noqa: B019
     def _facts(self, branch: int, is_taken: bool) -> frozenset[Fact]:
@@ -201,10 +199,10 @@ class Code:
 
     def _numbered(self, root: str) -> str:
         """A root by the parameter's number. Disassembly without sizes has bytes: 8 each are assumed."""
-        found = _BYTES.fullmatch(root)
-        if self.kernel.parameters or self.language == "ptx" or not found:
+        match = _BYTES.fullmatch(root)
+        if self.kernel.parameters or self.language == "ptx" or not match:
             return root
-        return f"param {int(found[1]) // 8}"
+        return f"param {int(match[1]) // 8}"
 
     @functools.cached_property
     def says_produced(self) -> bool:
@@ -219,36 +217,42 @@ class Code:
         key = (register, at)
         if key in self._memory:
             return self._memory[key]
-        found: set[int] = set()
+        places: set[int] = set()
         asked = {key}
         open_ends = [key]
         while open_ends:
             for index in self.flow.definitions(*open_ends.pop()):
-                if index < 0 or index in found:
+                if index < 0 or index in places:
                     continue
-                found.add(index)
+                places.add(index)
                 if self[index].op in ACCESSES:
                     continue
                 for used in self[index].uses:
                     if (used, index) not in asked:
                         asked.add((used, index))
                         open_ends.append((used, index))
-        self._memory[key] = frozenset(found)
+        self._memory[key] = frozenset(places)
         return self._memory[key]
 
     @functools.cache  # noqa: B019
     def test_of(self, branch: int) -> frozenset[int]:
         """The instructions that a conditional branch's or a predicated instruction's predicate comes from."""
-        one = self[branch]
-        predicates = [one.guard.lstrip("!"), *self._further_predicates(branch)] if one.guard else []
+        instruction = self[branch]
+        predicates = (
+            [instruction.guard.lstrip("!"), *self._further_predicates(branch)] if instruction.guard else []
+        )
         return frozenset[int]().union(*(self.sources(predicate, branch) for predicate in predicates))
 
     def _further_predicates(self, branch: int) -> list[str]:
         """In machine code a branch may ask two: `@P1 BRA P2` is taken where both hold."""
-        one = self[branch]
-        if one.op is not Op.BRANCH or self.language != "sass":
+        instruction = self[branch]
+        if instruction.op is not Op.BRANCH or self.language != "sass":
             return []
-        return [used for used in one.uses if _PREDICATE.fullmatch(used) and used != one.guard.lstrip("!")]
+        return [
+            used
+            for used in instruction.uses
+            if _PREDICATE.fullmatch(used) and used != instruction.guard.lstrip("!")
+        ]
 
     @functools.cache  # noqa: B019
     def values_behind(self, branch: int) -> frozenset[int]:
@@ -263,7 +267,9 @@ class Code:
         stores = self.flow.shared_stores(load)
         own = {id(self[i]) for i in stores}
         return tuple(
-            i for i in stores if self.flow.path_without(i, load, lambda one: id(one) in own) is not None
+            i
+            for i in stores
+            if self.flow.path_without(i, load, lambda instruction: id(instruction) in own) is not None
         )
 
     def is_used(self, index: int) -> bool:
@@ -304,8 +310,12 @@ class Code:
 
         Of a vector that the compiler loads in parts, those that decide where the kernel goes, too.
         """
-        found: set[int] = set()
-        open_ends = [i for i, one in enumerate(self.instructions) if one.order in STRONG or one.op in COPIES]
+        indices: set[int] = set()
+        open_ends = [
+            i
+            for i, instruction in enumerate(self.instructions)
+            if instruction.order in STRONG or instruction.op in COPIES
+        ]
         asked = set(open_ends)
         while open_ends:
             at = open_ends.pop()
@@ -320,10 +330,10 @@ class Code:
                     if self[source].op in ACCESSES and source not in asked:
                         asked.add(source)
                         open_ends.append(source)
-                    found.add(source)
-        found = {i for i in found if self[i].op in ACCESSES}
+                    indices.add(source)
+        indices = {i for i in indices if self[i].op in ACCESSES}
         deciding = [i for i in self.having(Op.LOAD) if self.deciders(i)]
-        return frozenset(found | {i for i in deciding if any(self.flow.is_beside(i, at) for at in found)})
+        return frozenset(indices | {i for i in deciding if any(self.flow.is_beside(i, at) for at in indices)})
 
     @functools.cached_property
     def _users(self) -> dict[int, tuple[int, ...]]:
@@ -338,14 +348,14 @@ class Code:
     @functools.cache  # noqa: B019
     def guards(self, index: int) -> frozenset[int]:
         """All the branches and predicates that decide whether it runs, those of its guards too."""
-        found: set[int] = set()
+        guards: set[int] = set()
         open_ends = [index]
         while open_ends:
             for guard in self.flow.guards(open_ends.pop()):
-                if guard not in found:
-                    found.add(guard)
+                if guard not in guards:
+                    guards.add(guard)
                     open_ends.append(guard)
-        return frozenset(found)
+        return frozenset(guards)
 
     def thread_guards(self, indices: Iterable[int]) -> set[int]:
         """The branches that decide by thread indices whether one of these runs."""
@@ -354,10 +364,10 @@ class Code:
     @functools.cache  # noqa: B019
     def threads(self, index: int) -> frozenset[ThreadTest]:
         """The tests of thread indices that decide who runs it; empty where all threads of a block do."""
-        found = {test for guard in self.guards(index) if (test := self._thread_test(guard))}
+        tests = {test for guard in self.guards(index) if (test := self._thread_test(guard))}
         if self.flow.is_one_thread(index) and not self._has_rows:
-            found = {test for test in found if test.kind in ("warp", "thread")} | {ThreadTest("thread")}
-        return frozenset(found)
+            tests = {test for test in tests if test.kind in ("warp", "thread")} | {ThreadTest("thread")}
+        return frozenset(tests)
 
     @functools.cached_property
     def _has_rows(self) -> bool:
@@ -367,7 +377,7 @@ class Code:
     @functools.cached_property
     def shuffles(self) -> frozenset[int]:
         """The instructions that hand a register's value to the warp's other lanes."""
-        return frozenset(i for i, one in enumerate(self.instructions) if is_shuffle(one))
+        return frozenset(i for i, instruction in enumerate(self.instructions) if is_shuffle(instruction))
 
     def reads_thread(self, made_by: frozenset[int]) -> bool:
         """Whether any of these instructions reads a thread's index."""

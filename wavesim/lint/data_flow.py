@@ -42,18 +42,18 @@ class DataFlow:
         only = self._only.get(register, -1)
         if 0 <= only != at and self._flow.dominates(only, at):
             return frozenset((only,))
-        found: set[int] = set()
+        places: set[int] = set()
         block = self._flow.block_of[at]
-        if not self._within(register, block, at, found):
-            found |= self._reaching(register, block)
-        self._flow.effort.spend(len(found))
-        return frozenset(found)
+        if not self._within(register, block, at, places):
+            places |= self._reaching(register, block)
+        self._flow.effort.spend(len(places))
+        return frozenset(places)
 
-    def _within(self, register: str, block: int, before: int, found: set[int]) -> bool:
+    def _within(self, register: str, block: int, before: int, places: set[int]) -> bool:
         """Adds the definitions of one block before an instruction; whether one of them is certain."""
         for definition in reversed(self._by_register[register].get(block, ())):
             if definition < before:
-                found.add(definition)
+                places.add(definition)
                 guard = self._flow.instructions[definition].guard
                 if not guard or self._is_guarded_alike(definition, before, block):
                     return True
@@ -71,7 +71,7 @@ class DataFlow:
         """The definitions that reach the start of a block."""
         if (register, block) in self._at_start:
             return self._at_start[register, block]
-        found: set[int] = set()
+        places: set[int] = set()
         seen: set[int] = set()
         work = list(self._flow.back[block])
         while work:
@@ -80,10 +80,10 @@ class DataFlow:
                 continue
             seen.add(before)
             self._flow.effort.spend(1)
-            if not self._within(register, before, self._flow.end, found):
+            if not self._within(register, before, self._flow.end, places):
                 work += self._flow.back[before]
-        self._flow.effort.spend(len(found))
-        self._at_start[register, block] = frozenset(found)
+        self._flow.effort.spend(len(places))
+        self._at_start[register, block] = frozenset(places)
         return self._at_start[register, block]
 
     def slice_of(self, register: str, at: int) -> frozenset[int]:
@@ -92,14 +92,14 @@ class DataFlow:
 
     def closure(self, starts: Iterable[int]) -> frozenset[int]:
         """The instructions and all that their operands are computed from."""
-        found: set[int] = set()
+        closed: set[int] = set()
         work = list(starts)
         while work:
             at = work.pop()
-            if at in found:
+            if at in closed:
                 continue
-            found.add(at)
+            closed.add(at)
             self._flow.effort.spend(1)
             for register in self._flow.instructions[at].uses:
                 work += self.definitions(register, at)
-        return frozenset(found)
+        return frozenset(closed)

@@ -88,15 +88,15 @@ class Elf:
 
     def parameters(self, kernel: str) -> list[tuple[int, int]]:
         """Offset and bytes of each parameter, in their order."""
-        found = {}
+        parameters = {}
         for number, value in self.attributes(kernel):
             if number == _PARAMETER and len(value) >= 12:
                 _, ordinal, offset, sizes = struct.unpack_from("<IHHI", value)
-                found[ordinal] = (
+                parameters[ordinal] = (
                     offset,
                     sizes >> 18,
                 )  # the lower bits are logarithm of alignment, space, bank
-        return [found[ordinal] for ordinal in sorted(found)]
+        return [parameters[ordinal] for ordinal in sorted(parameters)]
 
     def parameter_base(self, kernel: str) -> int | None:
         """Where parameters begin in constant bank 0, if the file says so."""
@@ -115,7 +115,7 @@ class Elf:
 
     def variables(self) -> dict[int, str]:
         """Offsets of constant bank 4 to the names of variables whose addresses are there."""
-        found: dict[int, str] = {}
+        names: dict[int, str] = {}
         for section in self.sections:
             if section.kind in (4, 9) and section.name.endswith(".nv.constant4"):
                 size = 24 if section.kind == 4 else 16
@@ -123,8 +123,8 @@ class Elf:
                 for at in range(0, min(section.size, 1_000_000) - size + 1, size):
                     place, info = _unpacked("<QQ", self.data, section.offset + at)
                     if symbols is not None:
-                        found[place] = self._symbol(symbols, info >> 32)
-        return found
+                        names[place] = self._symbol(symbols, info >> 32)
+        return names
 
     def _symbol(self, symbols: ElfSection, number: int) -> str:
         (name,) = _unpacked("<I", self.data, symbols.offset + 24 * number)

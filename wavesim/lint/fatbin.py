@@ -1,7 +1,7 @@
-"""The images in a fat binary: PTX and cubins, of a .fatbin file, of a shared library or of an executable.
+"""The PTX and cubins in a fat binary: in a .fatbin file, a shared library or an executable.
 
 Example: nvcc puts a cubin for sm_90a and PTX for newer GPUs into the section .nv_fatbin of a `.so`; both come
-out. What is compressed, which is nvcc's default for PTX, is unpacked by cuobjdump; without it a note says so.
+out. cuobjdump unpacks what is compressed, which is nvcc's default for PTX; without it a note says so.
 """
 
 import struct
@@ -40,12 +40,12 @@ def is_host_elf(data: bytes) -> bool:
 def fat_binaries(data: bytes, where: str) -> bytes:
     """The sections of a host's ELF file that hold fat binaries. Raises `RecordingError`: damaged, or none."""
     try:
-        found = [section for section in sections(data) if section.name in SECTIONS]
+        binaries = [section for section in sections(data) if section.name in SECTIONS]
     except struct.error:
         raise RecordingError(f"{one_line(where)}: a damaged ELF file") from None
-    if not found:
+    if not binaries:
         raise RecordingError(f"{one_line(where)}: no GPU code in it: it has no section {SECTIONS[0]}")
-    return b"".join(data[section.offset : section.offset + section.size] for section in found)
+    return b"".join(data[section.offset : section.offset + section.size] for section in binaries)
 
 
 def images(data: bytes, where: str) -> Iterator[Image]:
@@ -76,10 +76,10 @@ def unpacked(path: Path) -> list[Image]:
     with tempfile.TemporaryDirectory() as folder:
         words = [cuobjdump, "-xelf", "all", "-xptx", "all", str(path.resolve())]
         run(words, str(path), folder)
-        found = sorted(Path(folder).iterdir())[:MOST_IMAGES]
+        files = sorted(Path(folder).iterdir())[:MOST_IMAGES]
         return [
             Image(f"{path} ({file.name})", file.suffix == ".ptx", file.read_bytes())
-            for file in found
+            for file in files
             if file.suffix in (".ptx", ".cubin")
         ]
 
@@ -88,12 +88,12 @@ def images_of(path: Path, data: bytes) -> tuple[list[Image], list[str]]:
     """The images of a file and notes on those that can't be read."""
     where = one_line(str(path))
     fat = fat_binaries(data, where) if is_host_elf(data) else data
-    found = list(images(fat, where))
-    packed = [image for image in found if image.is_compressed]
+    images_there = list(images(fat, where))
+    packed = [image for image in images_there if image.is_compressed]
     if not packed:
-        return found, []
+        return images_there, []
     try:
         return unpacked(path), []
     except (DeviceError, RecordingError) as error:
         notes = [f"{image.name} is compressed and was not read: {error}" for image in packed]
-        return [image for image in found if not image.is_compressed], notes
+        return [image for image in images_there if not image.is_compressed], notes

@@ -1,19 +1,23 @@
-"""The kernels in a file, whatever it is: PTX, a cubin, a fat binary, a library, a folder of Triton's cache.
+"""The kernels in a file, whatever it is: PTX, a cubin, a fat binary, a library, a folder, CUDA C++.
 
 Example: `listings_of(Path("libkernels.so"))` gives a Listing for each PTX and each cubin that nvcc put there.
+`compiled(Path("pair.cu"), "sm_90a")` asks a compiler that is found by name, so that nothing here imports it.
 """
 
 import re
 import time
+from collections.abc import Sequence
 from dataclasses import replace
+from importlib.metadata import entry_points
 from itertools import islice
 from pathlib import Path
+from typing import Protocol
 
-from wavesim.errors import RecordingError
+from wavesim.errors import DeviceError, RecordingError
 from wavesim.lint.disassembler import disassembly
 from wavesim.lint.elf import MAGIC
 from wavesim.lint.fatbin import MAGIC_FATBIN, Image, images_of, is_host_elf
-from wavesim.lint.kernel_code import Listing
+from wavesim.lint.instruction import Listing
 from wavesim.lint.ptx import listing_of_ptx
 from wavesim.lint.sass import listing_of_sass
 from wavesim.safe_io.escaping import one_line
@@ -35,12 +39,12 @@ def listings_of(path: Path, kernels: re.Pattern[str] | None = None) -> list[List
     not of these; `DeviceError`: machine code, and no disassembler.
     """
     deadline = time.monotonic() + MOST_SECONDS
-    found = _of_folder(path, deadline) if path.is_dir() else _of_file(path, deadline)
+    listings = _of_folder(path, deadline) if path.is_dir() else _of_file(path, deadline)
     if kernels is None:
-        return found
+        return listings
     return [
         replace(listing, kernels=tuple(kernel for kernel in listing.kernels if kernels.search(kernel.name)))
-        for listing in found
+        for listing in listings
     ]
 
 
@@ -53,18 +57,18 @@ def _of_folder(folder: Path, deadline: float) -> list[Listing]:
         raise RecordingError(f"{where}: no file that ends in {', '.join(SUFFIXES)}")
     if len(files) > MOST_FILES:
         raise RecordingError(f"{where}: more than {MOST_FILES:,} files; give a folder of fewer")
-    found: list[Listing] = []
+    listings: list[Listing] = []
     for place, file in enumerate(files):
         if time.monotonic() > deadline:
             return [
-                *found,
+                *listings,
                 _unread(where, f"{len(files) - place} files were not read: it took {MOST_SECONDS} s"),
             ]
         try:
-            found += _of_file(file, deadline)
+            listings += _of_file(file, deadline)
         except RecordingError as error:
-            found.append(_unread(one_line(str(file)), str(error)))
-    return found
+            listings.append(_unread(one_line(str(file)), str(error)))
+    return listings
 
 
 def _of_file(path: Path, deadline: float) -> list[Listing]:
@@ -89,22 +93,51 @@ def _of_file(path: Path, deadline: float) -> list[Listing]:
 
 
 def _of_images(images: list[Image], notes: list[str], where: str, deadline: float) -> list[Listing]:
-    found: list[Listing] = []
+    listings: list[Listing] = []
     for place, image in enumerate(images):
         if time.monotonic() > deadline:
             notes.append(f"{len(images) - place} images were not read: it took {MOST_SECONDS} s")
             break
         try:
             if image.is_ptx:
-                found.append(listing_of_ptx(image.data.rstrip(b"\0").decode(errors="replace"), image.name))
+                listings.append(listing_of_ptx(image.data.rstrip(b"\0").decode(errors="replace"), image.name))
             else:
-                found.append(listing_of_sass(disassembly(image.data, image.name), image.name))
+                listings.append(listing_of_sass(disassembly(image.data, image.name), image.name))
         except RecordingError as error:
             notes.append(str(error))
-    if not found and not notes:
+    if not listings and not notes:
         raise RecordingError(f"{where}: a fat binary without PTX and without cubins")
-    return [*found, _unread(where, *notes)] if notes else found
+    return [*listings, _unread(where, *notes)] if notes else listings
 
 
 def _unread(where: str, *notes: str) -> Listing:
     return Listing(where, "sass", "", (), notes)
+
+
+COMPILER_GROUP = "wavesim.compilers"
+SUFFIX = ".cu"
+
+
+class SourceCompiler(Protocol):
+    """What compiles a file for an architecture: an entry point of the group `wavesim.compilers`."""
+
+    def __call__(
+        self, path: Path, arch: str, instances: Sequence[str], folders: Sequence[Path]
+    ) -> tuple[str, bytes]:
+        """PTX and cubin, with source lines; `instances` are template instances wanted besides, by name."""
+
+
+def compiled(
+    path: Path, arch: str, instances: Sequence[str] = (), folders: Sequence[Path] = ()
+) -> tuple[str, bytes]:
+    """PTX and cubin of a file of CUDA C++, with source lines; `folders` are searched for its includes.
+
+    Raises `DeviceError` where no compiler is installed, `CompileError` with its log, `DescriptionError`.
+    """
+    for entry in entry_points(group=COMPILER_GROUP):
+        compiler: SourceCompiler = entry.load()
+        return compiler(path, arch, instances, folders)
+    raise DeviceError(
+        f"{path.name} is CUDA C++, and no compiler is installed (entry point group {COMPILER_GROUP!r}); in a "
+        "checkout run make setup, or compile it with nvcc -cubin -lineinfo and give the cubin"
+    )

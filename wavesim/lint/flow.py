@@ -6,18 +6,17 @@ wait to the load passes a fence, and otherwise such a path, to be shown.
 Instructions are named by their index in `kernel.instructions`; `len(kernel.instructions)` is the end.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
 from wavesim.lint.addresses import AddressRoots
 from wavesim.lint.blocks import ControlFlow
-from wavesim.lint.control import Control
+from wavesim.lint.control import CodeLoop, Control, loops_of
 from wavesim.lint.data_flow import DataFlow
-from wavesim.lint.effort import Effort
-from wavesim.lint.instruction import Instruction
-from wavesim.lint.kernel_code import KernelCode
-from wavesim.lint.loops import CodeLoop, loops_of
+from wavesim.lint.instruction import Instruction, KernelCode, Op
 from wavesim.lint.one_thread import OneThread
+from wavesim.lint.paths import Effort
 from wavesim.lint.values import Values
 
 __all__ = ["CodeLoop", "Flow"]
@@ -70,7 +69,7 @@ class Flow:
         return self._innermost.get(at)
 
     def path_without(
-        self, one: int, other: int, stops: Callable[[Instruction], bool]
+        self, first: int, second: int, stops: Callable[[Instruction], bool]
     ) -> tuple[int, ...] | None:
         """A shortest path from after `one` (-1: the entry) to `other`, on which nothing satisfies `stops`.
 
@@ -78,23 +77,79 @@ class Flow:
         """
         flow = self._control_flow
         came: dict[int, int] = {}
-        starts = flow.successors(one) if one >= 0 else (0,)
-        work = [(start, one) for start in starts]
+        starts = flow.successors(first) if first >= 0 else (0,)
+        work = [(start, first) for start in starts]
         for at, before in work:  # grows while it is gone through
             if at in came:
                 continue
             came[at] = before
-            if at == other:
+            if at == second:
                 flow.effort.spend(len(came))
-                return _way(came, one, other)
+                return _way(came, first, second)
             if at < flow.end and not stops(flow.instructions[at]):
                 work += [(following, at) for following in flow.successors(at)]
         flow.effort.spend(len(came))
         return None
 
 
-def _way(came: dict[int, int], one: int, other: int) -> tuple[int, ...]:
-    path = [other]
-    while came[path[-1]] != one:
+def _way(came: dict[int, int], first: int, second: int) -> tuple[int, ...]:
+    path = [second]
+    while came[path[-1]] != first:
         path.append(came[path[-1]])
     return tuple(reversed(path))
+
+
+Fact = tuple[object, bool]  # what makes a predicate, and its value
+
+_MOST_DEPTH = 4  # of predicates made of predicates
+_LOGIC = re.compile(r"(or|and)\.pred\s+\S+\s*,\s*(\S+)\s*,\s*(\S+)")
+_CHAINED = re.compile(r"\.(OR|AND)\s.*,\s*(!?U?P\d+)\s*$")
+_NOT_EQUAL = re.compile(r"\.(ne|NE)\b")
+_EQUALITY = re.compile(r"\.(eq|ne|EQ|NE)\b")
+
+
+class Predicates:
+    """Answers about one kernel."""
+
+    def __init__(self, flow: Flow) -> None:
+        self._flow = flow
+        self._instructions = flow.kernel.instructions
+
+    def facts(self, predicate: str, at: int, value: bool, depth: int = 0) -> Iterator[tuple[Fact, str, int]]:
+        """What follows from a predicate's value; each with its register and where that was read."""
+        if predicate.startswith("!"):
+            predicate, value = predicate[1:], not value
+        made_by = self._flow.definitions(predicate, at)
+        if not made_by:
+            return
+        made = self._made(made_by)
+        key, sign = self._key(made, made_by)
+        yield (key, value == sign), predicate, at
+        if made is None or depth == _MOST_DEPTH:
+            return
+        place = next(iter(made_by))
+        for operand in _operands(made, value):
+            yield from self.facts(operand, place, value, depth + 1)
+
+    def _made(self, made_by: frozenset[int]) -> Instruction | None:
+        place = next(iter(made_by))
+        return self._instructions[place] if len(made_by) == 1 and place >= 0 else None
+
+    def _key(self, made: Instruction | None, made_by: frozenset[int]) -> tuple[object, bool]:
+        """The same for two comparisons of the same values, and whether it is meant positively."""
+        if made is None or made.op is not Op.COMPARE or made.guard or _CHAINED.search(made.text):
+            return made_by, True
+        place = next(iter(made_by))
+        opcode, _, operands = made.text.partition(" ")
+        values = tuple(sorted((used, self._flow.definitions(used, place)) for used in made.uses))
+        key = (_EQUALITY.sub(".=", opcode), operands.split(",", 1)[-1], str(values))
+        return key, not _NOT_EQUAL.search(opcode)
+
+
+def _operands(made: Instruction, value: bool) -> list[str]:
+    """The predicates that have the same value as the one that is made of them."""
+    if (match := _LOGIC.match(made.text)) and (match[1] == "and") == value:
+        return [match[2], match[3]]
+    if (match := _CHAINED.search(made.text)) and (match[1] == "AND") == value:
+        return [match[2]]
+    return []

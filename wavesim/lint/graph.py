@@ -118,11 +118,11 @@ class DominatorTree:
                 stack.append((node, True))
                 stack += ((child, False) for child in children[node])
 
-    def dominates(self, one: int, other: int) -> bool:
+    def dominates(self, first: int, second: int) -> bool:
         """Whether every path from the root to `other` passes `one`; false where the root does not reach."""
-        if self._enter[one] < 0 or self._enter[other] < 0:
+        if self._enter[first] < 0 or self._enter[second] < 0:
             return False
-        return self._enter[one] <= self._enter[other] and self._leave[other] <= self._leave[one]
+        return self._enter[first] <= self._enter[second] and self._leave[second] <= self._leave[first]
 
 
 def strong_components(edges: Edges, nodes: Collection[int]) -> list[list[int]]:
@@ -132,7 +132,7 @@ def strong_components(edges: Edges, nodes: Collection[int]) -> list[list[int]]:
     low: dict[int, int] = {}
     on_stack: set[int] = set()
     path: list[int] = []
-    found: list[list[int]] = []
+    components: list[list[int]] = []
     for start in nodes:
         if start in index:
             continue
@@ -159,10 +159,10 @@ def strong_components(edges: Edges, nodes: Collection[int]) -> list[list[int]]:
                     low[work[-1][0]] = min(low[work[-1][0]], low[node])
                 if low[node] == index[node]:
                     at = _last(path, node)
-                    found.append(path[at:])
+                    components.append(path[at:])
                     on_stack.difference_update(path[at:])
                     del path[at:]
-    return found
+    return components
 
 
 def _last(path: Sequence[int], node: int) -> int:

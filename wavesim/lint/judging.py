@@ -56,9 +56,9 @@ def sync_needed(code: Code, narrow: int, wide: int) -> int:
     return WARP
 
 
-def between_threads(code: Code, one: int, other: int) -> int:
+def between_threads(code: Code, place: int, other: int) -> int:
     """How far a synchronisation must reach between what two threads run that the code names by numbers."""
-    first, second = code.flow.thread_number(one), code.flow.thread_number(other)
+    first, second = code.flow.thread_number(place), code.flow.thread_number(other)
     if first is None or second is None or first == second:
         return NONE
     return WARP if first >> WARP_BITS == second >> WARP_BITS else BLOCK

@@ -140,17 +140,17 @@ class OneThread:
         instruction = self._data.instructions[place]
         words = opcode_of(instruction).lower().split(".")
         predicates = [used for used in instruction.uses if _PREDICATE.match(used)]
-        found: list[Bits] = []
+        bits_of_all: list[Bits] = []
         if predicates and truth:  # setp.and, ISETP.AND: the comparison and another predicate
             if "and" not in words:
                 return []
             for predicate in predicates:
                 is_negated = f"!{predicate}" in instruction.text.partition(" ")[2]
-                found += self._fixed(predicate, place, not is_negated, depth + 1)
+                bits_of_all += self._fixed(predicate, place, not is_negated, depth + 1)
         elif predicates and "or" not in words:
             return []
         numbers = [used for used in instruction.uses if used not in predicates]
-        return found + self._equal(instruction, words, truth, numbers, place)
+        return bits_of_all + self._equal(instruction, words, truth, numbers, place)
 
     def _equal(
         self, instruction: Instruction, words: Sequence[str], truth: bool, numbers: Sequence[str], place: int
@@ -181,7 +181,7 @@ class OneThread:
     def _is_plain(self, register: str, at: int) -> bool:
         """Whether a register holds the thread's number itself, moved at most."""
         sources = [self._data.instructions[source] for source in self._data.slice_of(register, at)]
-        return all(one.op is Op.MOVE and not _SHUFFLE.search(one.text) for one in sources)
+        return all(source.op is Op.MOVE and not _SHUFFLE.search(source.text) for source in sources)
 
     def _bits(self, register: str, at: int, depth: int) -> Bits | None:
         """Which bits of the thread's number a register holds; None for anything else."""

@@ -1,20 +1,127 @@
 """PTX text as kernels: what NVRTC, nvcc, Triton and clang write, and versions of PTX to come.
 
-Example: `listing_of_ptx(text, "gemm.ptx").kernels[0].instructions` are the first kernel's. An opcode that is
-not known is OTHER, and its registers are read all the same; a directive that is not known is skipped.
+Example: `listing_of_ptx(text, "gemm.ptx").kernels[0].instructions` are the first kernel's. An unknown opcode
+is OTHER, and its registers are read all the same; an unknown directive is skipped: it ends with its line or
+with a semicolon, whichever comes first. Source: PTX ISA 9.0, chapter 4 (syntax).
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal, NamedTuple
 
 from wavesim.errors import RecordingError
 from wavesim.lint.calls import with_calls_inlined
-from wavesim.lint.instruction import SourceLine
-from wavesim.lint.kernel_code import KernelCode, Listing
+from wavesim.lint.instruction import KernelCode, Listing, SourceLine
 from wavesim.lint.ptx_instructions import Context, instruction_of
-from wavesim.lint.ptx_names import NameScope
-from wavesim.lint.ptx_statements import PtxStatement, statements
+from wavesim.lint.ptx_operands import NameScope
 from wavesim.safe_io.escaping import one_line
+
+Kind = Literal["head", "open", "close", "label", "directive", "instruction"]
+
+# A pragma may stand between a function's head and its body, with a semicolon of its own.
+_BLANK = re.compile(r'//[^\n]*|/\*.*?(?:\*/|\Z)|"[^"\n]*"|\.pragma\b[^;]*;|@@DWARF[^\n]*', re.DOTALL)
+_SPACE = re.compile(r"[\s;]*")
+_LABEL = re.compile(r"([\w$%]+)\s*:(?!:)")
+_DIRECTIVE = re.compile(r"\.[\w$]*")
+_HEAD = re.compile(r"(?:\.(?:visible|extern|weak|common|attribute\s*\([^)]*\))\s*)*\.(?:entry|func)\b")
+_OF_A_LINE = frozenset((".loc", ".file", ".version", ".target", ".address_size"))
+_VARIABLES = (
+    ".reg",
+    ".shared",
+    ".global",
+    ".const",
+    ".local",
+    ".param",
+    ".tex",
+    ".visible",
+    ".extern",
+    ".weak",
+)
+_LISTS = (
+    ".common",
+    ".branchtargets",
+    ".calltargets",
+    ".callprototype",
+    ".alias",
+    ".attribute",
+    ".samplerref",
+)
+
+
+class PtxStatement(NamedTuple):
+    """One statement and the line that it begins on, from 1. A head is all before a function's "{" or ";"."""
+
+    kind: Kind
+    text: str
+    line: int
+
+
+def statements(text: str) -> Iterator[PtxStatement]:
+    """All in their order, without comments and debug sections; one that is cut off at the end is dropped."""
+    text = _BLANK.sub(_blanked, text)
+    at, line, counted = 0, 1, 0
+    while True:
+        at = _space(text, at)
+        if at >= len(text):
+            return
+        line, counted = line + text.count("\n", counted, at), at
+        kind, end, resume = _statement(text, at)
+        if end < 0:
+            return
+        if kind:
+            yield PtxStatement(kind, text[at:end], line)
+        at = resume
+
+
+def _blanked(match: re.Match[str]) -> str:
+    """Comments without all but their line ends; strings stay, as .file needs them."""
+    word = match[0]
+    return word if word[0] == '"' else "\n" * word.count("\n") or " "
+
+
+def _space(text: str, at: int) -> int:
+    match = _SPACE.match(text, at)
+    return match.end() if match else at
+
+
+def _statement(text: str, at: int) -> tuple[Kind | None, int, int]:
+    """Kind, end and where to go on; a kind of None is skipped, an end of -1 is cut off."""
+    first = text[at]
+    if first in "{}":
+        return ("open" if first == "{" else "close"), at + 1, at + 1
+    if first == ".":
+        return _directive(text, at)
+    if label := _LABEL.match(text, at):
+        return "label", label.end(1), label.end()
+    end = text.find(";", at)
+    return "instruction", end, end + 1
+
+
+def _directive(text: str, at: int) -> tuple[Kind | None, int, int]:
+    if head := _HEAD.match(text, at):
+        return _head(text, head.end())
+    match = _DIRECTIVE.match(text, at)
+    word = match[0] if match else ""
+    if word == ".section":
+        end = text.find("}", at)
+        return None, end, end + 1
+    line_end = text.find("\n", at)
+    line_end = len(text) if line_end < 0 else line_end
+    if word in _OF_A_LINE:
+        return "directive", line_end, line_end
+    semicolon = text.find(";", at)
+    if word in (*_VARIABLES, *_LISTS):
+        return "directive", semicolon, semicolon + 1
+    end = line_end if semicolon < 0 else min(semicolon, line_end)
+    return None, end, end
+
+
+def _head(text: str, after: int) -> tuple[Kind | None, int, int]:
+    body, declaration = text.find("{", after), text.find(";", after)
+    if body < 0 or 0 <= declaration < body:
+        return None, declaration, declaration + 1
+    return "head", body, body
+
 
 # At these bounds, 10 to 20 s and 300 MB. The largest PTX of CUTLASS's and Triton's kernels has 3 MB.
 MOST_CHARACTERS = 32_000_000
@@ -59,12 +166,12 @@ class _Reader:
         self.files = files
         self.notes: list[str] = []
 
-    def kernels(self, found: Iterator[PtxStatement]) -> Iterator[KernelCode]:
+    def kernels(self, statements: Iterator[PtxStatement]) -> Iterator[KernelCode]:
         """Each function that has a body."""
         count = 0
-        for statement in found:
+        for statement in statements:
             if statement.kind == "head":
-                kernel, read = self._function(statement, found, MOST_STATEMENTS - count)
+                kernel, read = self._function(statement, statements, MOST_STATEMENTS - count)
                 count += read
                 yield kernel
             if count >= MOST_STATEMENTS:
@@ -72,11 +179,11 @@ class _Reader:
                 return
 
     def _function(
-        self, head: PtxStatement, found: Iterator[PtxStatement], most: int
+        self, head: PtxStatement, statements: Iterator[PtxStatement], most: int
     ) -> tuple[KernelCode, int]:
         name, parameters = _signature(head.text)
         body = _Body(self.files)
-        body.read(found, most)
+        body.read(statements, most)
         if not body.is_closed:
             self.notes.append(f"{one_line(name)} is cut off after line {body.last_line}")
         numbers = {parameter: f"param {number}" for number, parameter in enumerate(parameters)}
@@ -106,9 +213,9 @@ class _Body:
         self._label = ""
         self._source: SourceLine | None = None
 
-    def read(self, found: Iterable[PtxStatement], most: int) -> None:
+    def read(self, statements: Iterable[PtxStatement], most: int) -> None:
         """Up to the brace that closes the function, or `most` statements."""
-        for statement in found:
+        for statement in statements:
             self.count += 1
             self.last_line = statement.line
             if statement.kind in ("open", "close"):
@@ -144,32 +251,32 @@ class _Body:
             self._scope.declare(text)
 
     def _location(self, text: str) -> SourceLine | None:
-        found = _LOCATION.match(text)
-        if not found or int(found[2][-9:]) == 0:  # line 0 is what no line of the source stands for
+        match = _LOCATION.match(text)
+        if not match or int(match[2][-9:]) == 0:  # line 0 is what no line of the source stands for
             return None
-        number = int(found[1][-9:])
-        return SourceLine(self.files.get(number, f"file {number}"), int(found[2][-9:]))
+        number = int(match[1][-9:])
+        return SourceLine(self.files.get(number, f"file {number}"), int(match[2][-9:]))
 
 
 def _signature(head: str) -> tuple[str, dict[str, int]]:
     """The function's name and its parameters' sizes in bytes."""
     after = re.split(r"\.(?:entry|func)\b", head, maxsplit=1)[1].strip()
-    found = _NAME.match(after)
-    if not found:
+    match = _NAME.match(after)
+    if not match:
         return after[:60], {}
     sizes: dict[str, int] = {}
-    for number, parameter in enumerate((found[2] or "").split(",")):
+    for number, parameter in enumerate((match[2] or "").split(",")):
         if read := _PARAMETER.search(parameter):
             width = int(read[1][1:]) // 8 if read[1][1:].isdigit() else 8
             sizes[read[2]] = max(width, 1) * int((read[3] or "1")[-9:])
         elif parameter.strip():
             sizes[f"parameter {number}"] = 0
-    return found[1], sizes
+    return match[1], sizes
 
 
 def _threads(head: str) -> int:
-    found = _THREADS.search(head)
-    if not found:
+    match = _THREADS.search(head)
+    if not match:
         return 0
-    x, y, z = (int(size) if size else 1 for size in found.groups())
+    x, y, z = (int(size) if size else 1 for size in match.groups())
     return x * y * z

@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wavesim.lint.instruction import Address, Instruction, Op, SourceLine
-from wavesim.lint.ptx_names import NameScope
 from wavesim.lint.ptx_opcodes import Meaning, meaning
-from wavesim.lint.ptx_operands import Operand, integer, operands
+from wavesim.lint.ptx_operands import NameScope, Operand, integer, operands
 
 MOST_TEXT = 400  # characters of an instruction that are kept to be shown
 MOST_READ = 20_000  # characters of an instruction; a wgmma of 256 columns has 1,300
@@ -46,11 +45,11 @@ class _Named:
 def instruction_of(statement: str, line: int, context: Context) -> Instruction:
     """Reads one statement without its semicolon; what no PTX has becomes OTHER without operands."""
     text = " ".join(statement[:MOST_READ].split())
-    found = _PARTS.match(text)
-    if not found:
+    match = _PARTS.match(text)
+    if not match:
         return Instruction(text[:MOST_TEXT], Op.OTHER, line, source=context.source)
-    sign, predicate, opcode = found.groups()
-    what, rest = meaning(opcode), text[found.end() :]
+    sign, predicate, opcode = match.groups()
+    what, rest = meaning(opcode), text[match.end() :]
     if what.op is Op.BRANCH:
         fields = _branch(opcode, rest, context)
     elif what.op is Op.CALL:
@@ -122,9 +121,9 @@ def _address(op: Op, parts: Sequence[Operand], context: Context) -> Address | No
     addresses = [part for part in parts if part.is_address]
     if not addresses:
         return None
-    found = addresses[1] if op in _TO_SHARED and len(addresses) > 1 else addresses[0]
-    base = context.scope.resolved(found.base, context.parameters)[1] if found.base else ""
-    return Address(base, found.offset)
+    address = addresses[1] if op in _TO_SHARED and len(addresses) > 1 else addresses[0]
+    base = context.scope.resolved(address.base, context.parameters)[1] if address.base else ""
+    return Address(base, address.offset)
 
 
 def _branch(opcode: str, rest: str, context: Context) -> dict[str, Any]:

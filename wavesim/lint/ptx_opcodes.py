@@ -104,10 +104,10 @@ def _access(
     """A family of accesses: its order and scope where the opcode names none."""
 
     def decode(modifiers: Sequence[str]) -> Meaning:
-        found = _order(modifiers, order)
+        result = _order(modifiers, order)
         # ld.volatile is a relaxed access of system scope that is not merged with others (section 8.4.1).
-        reach = _scope(modifiers, "sys" if found in ("volatile", "mmio") else scope)
-        return Meaning(op, _space(modifiers), found, reach, _bytes(modifiers), writes)
+        reach = _scope(modifiers, "sys" if result in ("volatile", "mmio") else scope)
+        return Meaning(op, _space(modifiers), result, reach, _bytes(modifiers), writes)
 
     return decode
 

@@ -1,20 +1,26 @@
-"""What `wavesim lint` says of a file: its findings by kernel, worst first, with how many there are of each.
+"""What `wavesim lint` says of a file: its findings by kernel, worst first, as text and as JSON.
 
 Example: of a cubin with a wrong consumer and a right producer, `kernels` is the consumer's part and then the
 producer's, and `headline` is "1 wrong, 1 unknown and 5 right in pair.cubin".
 """
 
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePath
-from typing import get_args
+from typing import Any, get_args
 
 from wavesim.lint.finding import Finding, Verdict
-from wavesim.lint.instruction import Instruction
-from wavesim.lint.kernel_code import Listing
+from wavesim.lint.instruction import Instruction, Listing
+from wavesim.safe_io.escaping import one_line, whole_line
 
 WORST_FIRST: tuple[Verdict, ...] = ("wrong", "unknown", "right")
+WIDTH = 110
+INDENT = " " * 11
+LONGEST = 100  # of a quoted instruction, and of a kernel's name
+MOST_QUOTED = 6  # instructions of one finding; a page has them all
+WORDS = {"wrong": "WRONG", "unknown": "unknown", "right": "right"}
 assert set(WORST_FIRST) == set(get_args(Verdict))
 
 
@@ -47,10 +53,10 @@ class LintReport:
         parts: dict[tuple[str, str], list[Finding]] = {}
         for finding in self.findings:
             parts.setdefault((finding.kernel, finding.where), []).append(finding)
-        found = [
+        reports = [
             KernelReport(kernel, where, sorted(part, key=_place)) for (kernel, where), part in parts.items()
         ]
-        return tuple(sorted(found, key=lambda part: WORST_FIRST.index(part.verdict)))
+        return tuple(sorted(reports, key=lambda part: WORST_FIRST.index(part.verdict)))
 
     @property
     def is_wrong(self) -> bool:
@@ -79,7 +85,7 @@ class LintReport:
 
 def counts_text(findings: Sequence[Finding]) -> str:
     """Such as "1 wrong, 2 unknown and 5 right"; verdicts that none has are left out."""
-    counts = [(sum(one.verdict == verdict for one in findings), verdict) for verdict in WORST_FIRST]
+    counts = [(sum(finding.verdict == verdict for finding in findings), verdict) for verdict in WORST_FIRST]
     parts = [f"{count} {verdict}" for count, verdict in counts if count]
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts) or "nothing found"
 
@@ -93,3 +99,93 @@ def source_text(instruction: Instruction) -> str:
 def _place(finding: Finding) -> tuple[int, int]:
     line = 0 if finding.instruction is None else finding.instruction.listing_line
     return WORST_FIRST.index(finding.verdict), line
+
+
+def findings_text(report: LintReport) -> str:
+    """The report in lines of about `WIDTH` letters."""
+    count = sum(len(listing.kernels) for listing in report.listings)
+    head = f"{report.headline}: {count} kernel{'s' * (count != 1)}, {report.seconds:.2f} s"
+    lines = [head]
+    for part in report.kernels:
+        lines += ["", *_kernel(part)]
+    if report.notes:
+        lines += ["", "not read:", *(f"  {note}" for note in report.notes)]
+    return "\n".join(whole_line(line) for line in lines)
+
+
+def _kernel(part: KernelReport) -> Iterator[str]:
+    yield f"{one_line(part.kernel, LONGEST)} ({one_line(part.where, LONGEST)}): {counts_text(part.findings)}"
+    for finding in part.findings:
+        yield from _finding_lines(finding)
+
+
+def _finding_lines(finding: Finding) -> Iterator[str]:
+    yield f"  {WORDS[finding.verdict]:8} {finding.kind}: {finding.rule or 'nothing to judge'}"
+    quoted = [finding.instruction] if finding.instruction is not None else []
+    quoted += finding.others if finding.verdict != "right" else ()
+    shown = quoted[:MOST_QUOTED]
+    numbers = max((len(str(quote.listing_line)) for quote in shown), default=0)
+    for instruction in shown:
+        yield f"{INDENT}{instruction.listing_line:{numbers}} | {_quoted(instruction)}"
+    if len(quoted) > len(shown):
+        yield f"{INDENT}... and {len(quoted) - len(shown)} more"
+    yield from _wrapped("because ", finding.why)
+    if finding.fix:
+        yield from _wrapped("fix: ", finding.fix)
+
+
+def _quoted(instruction: Instruction) -> str:
+    source = source_text(instruction)
+    return one_line(instruction.text.strip(), LONGEST) + (f"  // {source}" if source else "")
+
+
+def _wrapped(word: str, text: str) -> list[str]:
+    return textwrap.wrap(
+        f"{word}{one_line(text, 2_000)}", WIDTH, initial_indent=INDENT, subsequent_indent=INDENT + "  "
+    )
+
+
+def findings_document(report: LintReport) -> dict[str, Any]:
+    """`line` is one of the file where that is text, else of the listing `where`; null without a line."""
+    counts = {word: sum(finding.verdict == word for finding in report.findings) for word in WORST_FIRST}
+    return {
+        "findings": [_finding(report, finding) for part in report.kernels for finding in part.findings],
+        "seconds": report.seconds,
+        "file": report.file,
+        "counts": counts,
+        "listings": [
+            {
+                "where": listing.where,
+                "language": listing.language,
+                "arch": listing.arch,
+                "kernels": len(listing.kernels),
+            }
+            for listing in report.listings
+        ],
+        "notes": list(report.notes),
+    }
+
+
+def _finding(report: LintReport, finding: Finding) -> dict[str, Any]:
+    at = finding.instruction
+    return {
+        "kernel": finding.kernel,
+        "kind": finding.kind,
+        "verdict": finding.verdict,
+        "why": finding.why,
+        "line": None if at is None else report.line_of(at),
+        "rule": finding.rule,
+        "fix": finding.fix,
+        "where": finding.where,
+        "instruction": None if at is None else _instruction(at),
+        "others": [_instruction(other) for other in finding.others],
+    }
+
+
+def _instruction(instruction: Instruction) -> dict[str, Any]:
+    source = instruction.source
+    return {
+        "text": instruction.text,
+        "listing_line": instruction.listing_line,
+        "source": None if source is None else {"file": source.file, "line": source.line},
+    }

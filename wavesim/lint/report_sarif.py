@@ -28,7 +28,9 @@ LONGEST = 1_000  # of a message, a name and a quoted instruction
 
 def sarif_log(report: LintReport) -> dict[str, Any]:
     """The report as a SARIF log of one run."""
-    told = [one for part in report.kernels for one in part.findings if one.verdict in LEVELS][:MOST_RESULTS]
+    told = [finding for part in report.kernels for finding in part.findings if finding.verdict in LEVELS][
+        :MOST_RESULTS
+    ]
     names = list(dict.fromkeys(map(_name_of, told)))
     driver = {
         "name": "wavesim lint",
@@ -41,8 +43,10 @@ def sarif_log(report: LintReport) -> dict[str, Any]:
         "columnKind": "unicodeCodePoints",
         "artifacts": [{"location": _artifact(report.file)}],
         "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": notes}],
-        "results": [_result(report, one, names.index(_name_of(one))) for one in told],
-        "properties": {word: sum(one.verdict == word for one in report.findings) for word in WORST_FIRST},
+        "results": [_result(report, entry, names.index(_name_of(entry))) for entry in told],
+        "properties": {
+            word: sum(finding.verdict == word for finding in report.findings) for word in WORST_FIRST
+        },
     }
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
@@ -81,8 +85,8 @@ def _result(report: LintReport, finding: Finding, rule: int) -> dict[str, Any]:
         "message": _message(f"{finding.kernel}, {finding.kind}: {finding.why}.{fix}"),
         "locations": [_location(report, finding, at)],
         "relatedLocations": [
-            {"id": number, **_location(report, finding, one), "message": _message(one.text.strip())}
-            for number, one in enumerate(finding.others, start=1)
+            {"id": number, **_location(report, finding, other), "message": _message(other.text.strip())}
+            for number, other in enumerate(finding.others, start=1)
         ],
         "partialFingerprints": {"wavesimFinding/v1": _fingerprint(finding)},
         "properties": {"listing": shown(finding.where)},

@@ -77,13 +77,13 @@ def instruction_of(
     """Reads one instruction without its semicolon; None where it never does anything (@!PT)."""
     guard = ""
     rest = text
-    if found := _GUARD.match(text):
-        if found[2].endswith("PT"):
-            if found[1]:
+    if match := _GUARD.match(text):
+        if match[2].endswith("PT"):
+            if match[1]:
                 return None
         else:
-            guard = found[1] + found[2]
-        rest = text[found.end() :]
+            guard = match[1] + match[2]
+        rest = text[match.end() :]
     opcode, _, rest = rest.partition(" ")
     opcode = opcode.rstrip(";")
     return _Reader(opcode, rest, guard, attributes).instruction(text[:MOST_TEXT], line, source)
@@ -182,7 +182,7 @@ class _Reader:
         return count if has_sources else 1
 
     def _uses(self, reads: Sequence[str]) -> list[str]:
-        what, found = self.what, []
+        what, uses = self.what, []
         is_wide = "WIDE" in self.opcode
         for place, operand in enumerate(reads):
             width = what.read_width
@@ -190,13 +190,13 @@ class _Reader:
                 width = 2
             if what.space == "global" and operand.startswith("[UR") and self.opcode.startswith("UTM"):
                 width = what.width if place == 0 and not self.opcode.startswith("UTMACCTL") else 2
-                found += _from_first(operand, width)
+                uses += _from_first(operand, width)
                 continue
             if self.opcode.startswith("UBLK") and operand.startswith("[UR"):
-                found += _from_first(operand, 2)
+                uses += _from_first(operand, 2)
                 continue
-            found += registers(operand, width)
-        return found
+            uses += registers(operand, width)
+        return uses
 
     def _packed(self, opcode: str) -> list[str]:
         """The predicates that PR stands for, one for each bit of the mask: P2R R4, PR, RZ, 0x20 is P5."""
@@ -222,10 +222,10 @@ class _Reader:
         return self._memory(0)
 
     def _memory(self, number: int) -> Address | None:
-        found = [
+        operands = [
             operand for operand in self.operands if operand.endswith("]") and not operand.startswith("c[")
         ]
-        return address(found[number]) if number < len(found) else None
+        return address(operands[number]) if number < len(operands) else None
 
     def _constants(self, op: Op, reads: Sequence[str]) -> tuple[int | None, int | None]:
         """`count` and `value` of the Instruction."""

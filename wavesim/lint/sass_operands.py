@@ -38,8 +38,8 @@ def registers(operand: str, width: int = 1) -> Iterator[str]:
 
     An address of 64 bits, such as `[R2.64]`, is two; a descriptor is two as well.
     """
-    if found := _PREDICATE.match(operand):
-        yield found[1] + found[2]
+    if match := _PREDICATE.match(operand):
+        yield match[1] + match[2]
         return
     in_brackets = "[" in operand
     for kind, number, is_pair in _REGISTER.findall(operand):
@@ -70,10 +70,10 @@ def is_predicate(operand: str) -> bool:
 
 def address(operand: str) -> Address | None:
     """What stands in the brackets: one register, several joined by "+", or "" and an offset in bytes."""
-    found = _MEMORY.match(operand)
-    if not found:
+    match = _MEMORY.match(operand)
+    if not match:
         return None
-    inside = found[2]
+    inside = match[2]
     bases = [kind + number for kind, number, _ in _REGISTER.findall(inside)]
     offsets = _OFFSET.findall(inside)
     offset = sum(-int(digits, 16) if sign else int(digits, 16) for sign, digits in offsets)
@@ -82,11 +82,11 @@ def address(operand: str) -> Address | None:
 
 def bank(operand: str) -> tuple[int, int] | None:
     """Bank and offset of a constant such as `c[0x0][0x210]`; what a register adds is left out."""
-    found = _BANK.search(operand)
-    if not found or not found[1].startswith("0x") or len(found[1]) > 6:
+    match = _BANK.search(operand)
+    if not match or not match[1].startswith("0x") or len(match[1]) > 6:
         return None
-    offset = _OFFSET.search(found[2])
-    return int(found[1], 16), int(offset[2], 16) if offset else 0
+    offset = _OFFSET.search(match[2])
+    return int(match[1], 16), int(offset[2], 16) if offset else 0
 
 
 def constant(operand: str) -> int | None:
@@ -109,4 +109,4 @@ def half_floats(high: str, low: str) -> int | None:
 
 def special(operands: Sequence[str]) -> str:
     """The special register that is read, such as SR_TID.X."""
-    return next((found[0] for operand in operands if (found := _SPECIAL.match(operand))), "")
+    return next((match[0] for operand in operands if (match := _SPECIAL.match(operand))), "")

@@ -97,8 +97,10 @@ def _ahead(code: Code, polls: Iterable[int], loop: CodeLoop) -> Iterator[int]:
 
 def _deciding(code: Code, loop: CodeLoop) -> set[int]:
     """The accesses in the loop whose values decide whether it is left."""
-    found = {i for branch in loop.exits for i in code.values_behind(branch)}
-    return {i for i in found if i in loop.body and code[i].op in (Op.LOAD, Op.ATOMIC) and code.is_global(i)}
+    deciding = {i for branch in loop.exits for i in code.values_behind(branch)}
+    return {
+        i for i in deciding if i in loop.body and code[i].op in (Op.LOAD, Op.ATOMIC) and code.is_global(i)
+    }
 
 
 def _is_poll(code: Code, index: int, loop: CodeLoop) -> bool:
@@ -188,7 +190,7 @@ def posts_of(code: Code, waits: tuple[FlagWait, ...]) -> tuple[FlagPost, ...]:
     polled = _roots_of_lone_polls(code, waits)
     tickets = {wait.at for wait in waits if wait.form == "ticket"}
     has_lock = any(is_swap(code, poll) for poll in polls)
-    found = []
+    posts = []
     for i in code.having(Op.STORE, Op.ATOMIC, Op.REDUCTION):
         if i in polls or not code.is_global(i) or _leaves_memory(code, i):
             continue
@@ -196,16 +198,16 @@ def posts_of(code: Code, waits: tuple[FlagWait, ...]) -> tuple[FlagPost, ...]:
             continue
         is_said = i in tickets or code.is_("flags", i) or _is_arrival(code, i, waits)
         if is_said or code[i].order in RELEASES or _is_fenced_at_once(code, i):
-            found.append(FlagPost(i, is_certain=True))
+            posts.append(FlagPost(i, is_certain=True))
         elif code[i].op is Op.STORE and code[i].order in STRONG and _is_polled_there(code, i, polls):
-            found.append(FlagPost(i, is_certain=True, releases=False))
+            posts.append(FlagPost(i, is_certain=True, releases=False))
         elif _may_be_post(code, i) and bool(code.threads(i)):
             is_polled = bool(code.roots(i)) and code.roots(i) <= polled
             if is_polled or comes_first(code, i, _STORED):
-                found.append(FlagPost(i, is_certain=True, releases=False))
+                posts.append(FlagPost(i, is_certain=True, releases=False))
             elif comes_first(code, i, _SHOWN):
-                found.append(FlagPost(i, is_certain=False, releases=False))
-    return tuple(sorted(found, key=lambda post: post.at))
+                posts.append(FlagPost(i, is_certain=False, releases=False))
+    return tuple(sorted(posts, key=lambda post: post.at))
 
 
 def _is_polled_there(code: Code, index: int, polls: Iterable[int]) -> bool:

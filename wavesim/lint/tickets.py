@@ -32,30 +32,39 @@ def _only_resets(code: Code, index: int) -> bool:
 
 def _placing(code: Code) -> frozenset[int]:
     """The accesses whose values say where in memory of other blocks something lies."""
-    places = [(i, one.address.base) for i, one in enumerate(code.instructions) if one.address]
+    places = [
+        (i, instruction.address.base)
+        for i, instruction in enumerate(code.instructions)
+        if instruction.address
+    ]
     return frozenset(s for i, base in places if code.is_global(i) for s in code.sources(base, i))
 
 
 def _passed_on(code: Code, register: str, at: int, placing: frozenset[int]) -> set[int]:
     """The accesses whose value a register holds: moved, added to, or broadcast in the warp or block."""
-    found: set[int] = set()
+    places_of_tickets: set[int] = set()
     open_ends, seen = [(register, at)], {(register, at)}
     while open_ends:
         for index in code.flow.definitions(*open_ends.pop()):
             if index < 0:
                 continue
             if code[index].op in ACCESSES:
-                found.add(index)
+                places_of_tickets.add(index)
             for before in set(_passing(code, index, placing)) - seen:
                 seen.add(before)
                 open_ends.append(before)
-    return found
+    return places_of_tickets
 
 
 def _passing(code: Code, index: int, placing: frozenset[int]) -> list[tuple[str, int]]:
     """The registers, and where they are read, whose value an instruction passes on."""
-    one = code[index]
-    if one.op is Op.LOAD and one.space == "shared" and code.deciders(index) and index not in placing:
+    instruction = code[index]
+    if (
+        instruction.op is Op.LOAD
+        and instruction.space == "shared"
+        and code.deciders(index)
+        and index not in placing
+    ):
         return [(used, at) for at in code.left_in_shared(index) for used in code.stored(at)]
-    is_passed = one.op in (Op.MOVE, Op.ADD) or is_shuffle(one)
-    return [(used, index) for used in set(one.uses) - set(one.scaled)] if is_passed else []
+    is_passed = instruction.op in (Op.MOVE, Op.ADD) or is_shuffle(instruction)
+    return [(used, index) for used in set(instruction.uses) - set(instruction.scaled)] if is_passed else []

@@ -7,8 +7,8 @@ that also ends where `errors->aborted` is set.
 from collections.abc import Hashable, Iterable, Iterator
 
 from wavesim.lint.code import Code
+from wavesim.lint.control import CodeLoop
 from wavesim.lint.instruction import Op
-from wavesim.lint.loops import CodeLoop
 from wavesim.lint.sites import FlagWait
 
 

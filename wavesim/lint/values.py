@@ -29,8 +29,8 @@ class Value(NamedTuple):
 
 def opcode_of(instruction: Instruction) -> str:
     """The opcode with its modifiers, as PTX or machine code has it."""
-    found = _OPCODE.match(instruction.text)
-    return found[1] if found else ""
+    match = _OPCODE.match(instruction.text)
+    return match[1] if match else ""
 
 
 class Values:

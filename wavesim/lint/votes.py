@@ -78,9 +78,9 @@ def _answers(code: Code, barrier: int) -> tuple[int, dict[int, bool]]:
     made_by = code.flow.definitions(register, at)
     is_equal = False
     if len(made_by) == 1 and (made := code[min(made_by)]).op is Op.COMPARE:
-        if not (found := _EQUALITY.match(made.text.split()[0])) or made.value != 0 or len(made.uses) != 1:
+        if not (match := _EQUALITY.match(made.text.split()[0])) or made.value != 0 or len(made.uses) != 1:
             return barrier, {}
-        is_equal, register, at = found[1] == "eq", made.uses[0], min(made_by)
+        is_equal, register, at = match[1] == "eq", made.uses[0], min(made_by)
         made_by = code.flow.definitions(register, at)
     values = {i: _constant(code, i) for i in made_by}
     return at, {i: value is None or bool(value) != is_equal for i, value in values.items()}
@@ -88,17 +88,17 @@ def _answers(code: Code, barrier: int) -> tuple[int, dict[int, bool]]:
 
 def _constant(code: Code, at: int, depth: int = 0) -> int | None:
     """The constant that an instruction puts into its register."""
-    one = code[at] if at >= 0 else None
-    if one is None or one.guard or depth == _MOST_DEPTH:
+    instruction = code[at] if at >= 0 else None
+    if instruction is None or instruction.guard or depth == _MOST_DEPTH:
         return None
-    if one.text.startswith("PLOP3.LUT") and not one.uses:
-        tables = one.text.replace(" ", "").split(",")[-2:]
+    if instruction.text.startswith("PLOP3.LUT") and not instruction.uses:
+        tables = instruction.text.replace(" ", "").split(",")[-2:]
         return _TRUTHS.get((tables[0], tables[1]))
-    if one.op is not Op.MOVE or len(one.uses) > 1:
+    if instruction.op is not Op.MOVE or len(instruction.uses) > 1:
         return None
-    if not one.uses:
-        return one.value
-    values = {_constant(code, i, depth + 1) for i in code.flow.definitions(one.uses[0], at)}
+    if not instruction.uses:
+        return instruction.value
+    values = {_constant(code, i, depth + 1) for i in code.flow.definitions(instruction.uses[0], at)}
     return values.pop() if len(values) == 1 else None
 
 
@@ -127,19 +127,19 @@ def _on_no(code: Code, register: str, at: int, result: int, depth: int = 0) -> b
     if len(made_by) != 1 or min(made_by) < 0 or depth == _MOST_DEPTH:
         return None
     place = min(made_by)
-    one = code[place]
-    if len(one.uses) != 1 or one.guard:
+    instruction = code[place]
+    if len(instruction.uses) != 1 or instruction.guard:
         return None
-    before = _on_no(code, one.uses[0], place, result, depth + 1)
-    return None if before is None else _derived(one, before)
+    before = _on_no(code, instruction.uses[0], place, result, depth + 1)
+    return None if before is None else _derived(instruction, before)
 
 
-def _derived(one: Instruction, before: bool) -> bool | None:
+def _derived(instruction: Instruction, before: bool) -> bool | None:
     """What a selection of 0 or 1, or a comparison with 0, makes of a truth."""
-    opcode, _, operands = one.text.partition(" ")
+    opcode, _, operands = instruction.text.partition(" ")
     if opcode.startswith("selp."):
         _, yes, no, _ = (word.strip() for word in operands.split(","))
         return {("1", "0"): before, ("0", "1"): not before}.get((yes, no))
-    if (found := _EQUALITY.match(opcode)) and one.value == 0:
-        return before == (found[1] == "ne")
+    if (match := _EQUALITY.match(opcode)) and instruction.value == 0:
+        return before == (match[1] == "ne")
     return None

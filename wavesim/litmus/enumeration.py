@@ -30,11 +30,11 @@ def outcomes(test: LitmusTest) -> set[Outcome]:
 
     Raises `DescriptionError` for a test with more than `MAX_CANDIDATES` ways to read.
     """
-    found: set[Outcome] = set()
+    allowed: set[Outcome] = set()
     for skeleton in skeletons(test):
-        for allowed in _Search(test, skeleton).outcomes(lambda outcome: outcome not in found):
-            found.add(allowed)
-    return found
+        for outcome in _Search(test, skeleton).outcomes(lambda outcome: outcome not in allowed):
+            allowed.add(outcome)
+    return allowed
 
 
 def find_outcome(test: LitmusTest, wanted: Callable[[Outcome], bool]) -> Outcome | None:

@@ -87,10 +87,14 @@ class Skeleton:
     def morally_strong(self) -> Relation:
         """Strong and in each other's scope, or in program order; by one proxy; accesses to one address."""
         rows = [0] * len(self.events)
-        for (i, one), (j, other) in combinations(enumerate(self.events), 2):
+        for (i, first), (j, second) in combinations(enumerate(self.events), 2):
             are_ordered = self.program[i] >> j & 1 or self.program[j] >> i & 1
-            are_apart = one.is_memory and other.is_memory and one.variable != other.variable
-            if one.proxy == other.proxy and not are_apart and (are_ordered or _are_in_scope(one, other)):
+            are_apart = first.is_memory and second.is_memory and first.variable != second.variable
+            if (
+                first.proxy == second.proxy
+                and not are_apart
+                and (are_ordered or _are_in_scope(first, second))
+            ):
                 rows[i] |= 1 << j
                 rows[j] |= 1 << i
         return rows
@@ -100,15 +104,15 @@ class Skeleton:
         """Pairs of accesses that see one another whole: morally strong, or counted by one mbarrier."""
         counted = [event.variable if event.is_counted else "" for event in self.events]
         rows = list(self.morally_strong)
-        for (i, one), (j, other) in combinations(enumerate(counted), 2):
-            if one and one == other:
+        for (i, first), (j, second) in combinations(enumerate(counted), 2):
+            if first and first == second:
                 rows[i] |= 1 << j
                 rows[j] |= 1 << i
         return rows
 
 
-def _are_in_scope(one: MemoryEvent, other: MemoryEvent) -> bool:
-    if not (one.is_strong and other.is_strong):
+def _are_in_scope(first: MemoryEvent, second: MemoryEvent) -> bool:
+    if not (first.is_strong and second.is_strong):
         return False
-    shared = max(SHARED_BY[one.scope], SHARED_BY[other.scope])
-    return one.place[:shared] == other.place[:shared]
+    shared = max(SHARED_BY[first.scope], SHARED_BY[second.scope])
+    return first.place[:shared] == second.place[:shared]

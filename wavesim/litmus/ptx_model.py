@@ -82,7 +82,7 @@ class PtxModel:
         fences = [i for i, event in enumerate(self.events) if event.kind == "fence" and event.order == "sc"]
         seen = set()
         for order in permutations(fences):
-            pairs = [(one, other) for at, one in enumerate(order) for other in order[at + 1 :]]
+            pairs = [(first, second) for at, first in enumerate(order) for second in order[at + 1 :]]
             relation = intersection(relation_of(pairs, self.size), self.skeleton.morally_strong)
             if tuple(relation) not in seen:
                 seen.add(tuple(relation))
@@ -190,9 +190,9 @@ class PtxModel:
             sum(
                 1 << j
                 for j, other in enumerate(self.events)
-                if one.proxy == other.proxy and one.place[:level] == other.place[:level]
+                if event.proxy == other.proxy and event.place[:level] == other.place[:level]
             )
-            for one, level in zip(self.events, levels, strict=True)
+            for event, level in zip(self.events, levels, strict=True)
         ]
 
     def _fenced(self, base: Relation) -> tuple[Relation, Relation]:
@@ -245,11 +245,11 @@ class _Coherence:
             for index, row in enumerate(self._cause)
         ]
         pairs = [
-            (one, other)
+            (first, second)
             for places in model.writes.values()
-            for at, one in enumerate(places)
-            for other in places[at + 1 :]
-            if self._strong[one] >> other & 1
+            for at, first in enumerate(places)
+            for second in places[at + 1 :]
+            if self._strong[first] >> second & 1
         ]
         yield from self._extend(closure(forced), pairs)
 
@@ -257,9 +257,9 @@ class _Coherence:
         """More order only forbids more, so that a partial order that breaks an axiom ends its branch."""
         if has_loop(order) or not self._keeps_axioms(order):
             return
-        for at, (one, other) in enumerate(pairs):
-            if not (order[one] >> other & 1 or order[other] >> one & 1):
-                for first, second in ((one, other), (other, one)):
+        for at, (a, b) in enumerate(pairs):
+            if not (order[a] >> b & 1 or order[b] >> a & 1):
+                for first, second in ((a, b), (b, a)):
                     more = list(order)
                     more[first] |= 1 << second
                     yield from self._extend(closure(more), pairs[at + 1 :])

@@ -63,7 +63,7 @@ class _Builder:
     def _tie_barriers(self) -> None:
         """Everyone who arrives at a barrier is before everyone who waits at it."""
         for arrived, waiting in self._barriers.values():
-            self.skeleton.fixed += [(one, other) for one in arrived for other in waiting]
+            self.skeleton.fixed += [(first, second) for first in arrived for second in waiting]
 
     def _tie_kernels(self) -> None:
         """A kernel's end is before what starts after it in its stream, and what waits for its grid."""

@@ -118,17 +118,17 @@ def pass_of(
     size = ELEMENT_BYTES * tokens * model.hidden
     reduced_ns = 2.0 * links.time_ns("all-reduce", size, gpus) if links else 0.0
     known = layer_costs(two, device)
-    found: list[PassWay] = []
+    timed: list[PassWay] = []
     for word in ways:
         own, costs = built_for(word, two, known, device)
         trace = costs.simulated(own, parse_plan(word.removeprefix(CHAINED)), device)
         parts = {**second_layer_ns(own, trace), ALL_REDUCE: reduced_ns}
-        first_ns = sum((found[0].parts_ns if found else parts).values())
+        first_ns = sum((timed[0].parts_ns if timed else parts).values())
         forecast = costs.forecast(trace, 100 * (1 - sum(parts.values()) / first_ns))
-        found.append(PassWay(word, parts, forecast if found else forecast.of_the_baseline))
+        timed.append(PassWay(word, parts, forecast if timed else forecast.of_the_baseline))
     assert model.layer is not None
     return ModelPass(
-        name, tokens, phase, cached, gpus, model.layer.layers, device.name, tuple(found), known.source, links
+        name, tokens, phase, cached, gpus, model.layer.layers, device.name, tuple(timed), known.source, links
     )
 
 

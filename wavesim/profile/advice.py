@@ -110,8 +110,8 @@ class Advice:
     @cached_property
     def other_tiles(self) -> tuple[tuple[KernelFacts, OtherTile], ...]:
         """GEMMs that another tile would help, most time first."""
-        found = [(kernel, other_tile(kernel)) for kernel in self.kernels]
-        helped = [(kernel, tile) for kernel, tile in found if tile is not None]
+        tiles = [(kernel, other_tile(kernel)) for kernel in self.kernels]
+        helped = [(kernel, tile) for kernel, tile in tiles if tile is not None]
         return tuple(sorted(helped, key=lambda both: -both[1].saving.likely_ns * both[0].count))
 
     def pair(self, number: int) -> Pair:
@@ -178,16 +178,18 @@ def _pairs(profile: Profile, facts: list[KernelFacts]) -> tuple[tuple[Pair, ...]
     chosen = np.flatnonzero(follows & (gap <= BACK_TO_BACK_NS))
     boundary_ns = int(costs_of(profile.device_name).overheads["boundary_ns"])
     keys = rows.shape[chosen] * len(facts) + rows.shape[chosen + 1]
-    found, inverse = np.unique(keys, return_inverse=True)
-    if len(found) > MOST_PAIRS:
+    keys_once, inverse = np.unique(keys, return_inverse=True)
+    if len(keys_once) > MOST_PAIRS:
         raise RecordingError(
-            f"{profile.source}: {len(found):,} different pairs of kernels; at most {MOST_PAIRS:,} are "
+            f"{profile.source}: {len(keys_once):,} different pairs of kernels; at most {MOST_PAIRS:,} are "
             "compared. Profile fewer steps"
         )
     pairs = [
         _pair(facts[key // len(facts)], facts[key % len(facts)], columns)
         for key, columns in zip(
-            found.tolist(), _sums(inverse, len(found), gap[chosen], is_late[chosen], boundary_ns), strict=True
+            keys_once.tolist(),
+            _sums(inverse, len(keys_once), gap[chosen], is_late[chosen], boundary_ns),
+            strict=True,
         )
     ]
     numbered = [replace(pair, number=number) for number, pair in enumerate(_each_hole_once(pairs), start=1)]
@@ -218,8 +220,8 @@ def _pair(producer: KernelFacts, consumer: KernelFacts, sums: Sums) -> Pair:
 def _with_mark(pair: Pair, is_dependent: bool | None, free_ns: float = inf) -> Pair:
     """The pair marked, and its saving where at most `free_ns` of empty slot time is left to fill."""
     n = pair.count
-    one = sync_saving(pair.producer, pair.consumer, is_dependent, free_ns / n)
-    total = Saving(one.likely_ns * n, one.low_ns * n, one.high_ns * n)
+    saving = sync_saving(pair.producer, pair.consumer, is_dependent, free_ns / n)
+    total = Saving(saving.likely_ns * n, saving.low_ns * n, saving.high_ns * n)
     return replace(pair, saving=total, is_dependent=is_dependent)
 
 
@@ -231,15 +233,15 @@ def _each_hole_once(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
     """
     left: dict[LaunchShape, float] = {}
     filled = []
-    for pair in sorted(pairs, key=lambda one: (one.is_dependent is not True, *_rank(one))):
+    for pair in sorted(pairs, key=lambda pair: (pair.is_dependent is not True, *_rank(pair))):
         both = {kernel.shape: kernel.empty_ns for kernel in (pair.producer, pair.consumer)}
         free = sum(left.setdefault(shape, empty) for shape, empty in both.items())
-        found = pair if pair.saving.likely_ns <= free else _with_mark(pair, pair.is_dependent, free)
-        taken = found.saving.likely_ns
+        kept = pair if pair.saving.likely_ns <= free else _with_mark(pair, pair.is_dependent, free)
+        taken = kept.saving.likely_ns
         for shape in both:
             part = min(taken, left[shape])
             left[shape], taken = left[shape] - part, taken - part
-        filled.append(found)
+        filled.append(kept)
     return tuple(sorted(filled, key=_rank))
 
 

@@ -69,7 +69,7 @@ def _points(time_ns: float, of_ns: float) -> float:
 
 def _defaults(pair: Pair) -> tuple[str, ...]:
     is_alone = all(
-        one.waves is None or one.waves.blocks_per_sm == 1 for one in (pair.producer, pair.consumer)
+        kernel.waves is None or kernel.waves.blocks_per_sm == 1 for kernel in (pair.producer, pair.consumer)
     )
     return (
         ()

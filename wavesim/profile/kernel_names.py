@@ -117,8 +117,8 @@ def _short(full: str) -> str:
     if own in HOLLOW:
         own = _last(_argument(text)) or own
     if GENERIC.search(own):
-        found = ("".join(groups) for groups in FUNCTOR.findall(text[len(head) :]))
-        functor = next((word for word in found if word not in WRAPPERS), "")
+        functors = ("".join(groups) for groups in FUNCTOR.findall(text[len(head) :]))
+        functor = next((word for word in functors if word not in WRAPPERS), "")
         if functor:
             own = f"{functor.rstrip('_')} ({own.removesuffix('_kernel')})"
     return own if len(own) <= SHORT else f"{own[: SHORT - 1]}…"

@@ -227,21 +227,21 @@ class _Reader:
         return host_ns, replayed
 
     def _devices(self) -> dict[int, Device | None]:
-        found: dict[int, Device | None] = {}
+        devices: dict[int, Device | None] = {}
         for number in sorted(self.builder.kernel_devices()):
             if number in self._properties:
-                found[number], note = device_from_properties(self._properties[number])
+                devices[number], note = device_from_properties(self._properties[number])
             elif number in self._sm_hints:
-                found[number], note = device_by_sm_count(self._sm_hints[number][1])
+                devices[number], note = device_by_sm_count(self._sm_hints[number][1])
             else:
-                found[number] = None
+                devices[number] = None
                 note = (
                     "No device properties in the profile: occupancy and waves are unknown. "
                     "Name it with --device."
                 )
             if note and note not in self.builder.notes:
                 self.builder.notes.append(note)
-        return found
+        return devices
 
 
 def _launch(

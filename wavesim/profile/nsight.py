@@ -151,10 +151,10 @@ class _Reader:
         return np.append(np.array(starts, dtype=np.int64), UNKNOWN_NS)[places]
 
     def _devices(self) -> dict[int, Device | None]:
-        found: dict[int, Device | None] = dict.fromkeys(self._builder.kernel_devices())
+        devices: dict[int, Device | None] = dict.fromkeys(self._builder.kernel_devices())
         for row in self._tables.rows(GPUS):
             number = row.get("cuDevice", row.get("id"))
-            if number in found:
+            if number in devices:
                 properties = {
                     "name": row.get("name"),
                     "computeMajor": row.get("computeMajor"),
@@ -162,14 +162,14 @@ class _Reader:
                     "numSms": row.get("smCount"),
                     "sharedMemPerMultiprocessor": row.get("maxShmemPerSm", row.get("sharedMemPerSm")),
                 }
-                found[number], note = device_from_properties(properties)
+                devices[number], note = device_from_properties(properties)
                 if note and note not in self._builder.notes:
                     self._builder.notes.append(note)
-        if None in found.values() and not self._builder.notes:
+        if None in devices.values() and not self._builder.notes:
             self._builder.notes.append(
                 f"No table {GPUS} for a device: occupancy and waves are unknown. Name it with --device."
             )
-        return found
+        return devices
 
 
 def _name_of(row: Row) -> Any:

@@ -19,12 +19,12 @@ FloatArray = NDArray[np.float64]
 def filled_shares(profile: Profile, facts: Sequence[KernelFacts]) -> FloatArray:
     """(shapes,) 0 to 1: of the empty slots of each shape's last waves, what other streams' kernels filled."""
     rows = profile.launches
-    found = np.zeros(len(facts))
+    shares = np.zeros(len(facts))
     kernels = np.flatnonzero(rows.is_kernel)
     shape = rows.shape[kernels]
-    counts = [1.0 if one.waves is None else float(one.waves.rounds) for one in facts]  # may pass 64 bits
+    counts = [1.0 if fact.waves is None else float(fact.waves.rounds) for fact in facts]  # may pass 64 bits
     rounds = np.array(counts)[shape]
-    weight = np.array([_device_share(one) for one in facts])[shape]
+    weight = np.array([_device_share(fact) for fact in facts])[shape]
     start, end = _without_overlap(rows.start_ns[kernels], rows.end_ns[kernels], rows.lane[kernels])
     last_ns = np.maximum(1.0, (end - start) / rounds)
     places = _places(profile)[rows.lane[kernels]]
@@ -34,9 +34,9 @@ def filled_shares(profile: Profile, facts: Sequence[KernelFacts]) -> FloatArray:
         if len(np.unique(rows.lane[kernels[here]])) > 1:
             busy = _busy(start[here], end[here], weight[here], end[here] - last_ns[here])
             filled[here] = busy - weight[here] * last_ns[here]
-    np.add.at(found, shape, np.maximum(0.0, filled))
+    np.add.at(shares, shape, np.maximum(0.0, filled))
     total = np.bincount(shape, weights=last_ns, minlength=len(facts))
-    return np.clip(found / np.maximum(1.0, total), 0.0, 1.0)
+    return np.clip(shares / np.maximum(1.0, total), 0.0, 1.0)
 
 
 def _device_share(kernel: KernelFacts) -> float:

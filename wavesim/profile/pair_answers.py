@@ -22,7 +22,7 @@ OF_KERNELS = (
     *("m", "n", "k", "tile", "element", "split_k", "kernel_us"),
     *("pipeline_depth", "wait", "tests_each_k_block", "persistent"),
 )
-KERNEL_FIELDS = tuple(one for one in STAGES if one.name in OF_KERNELS)
+KERNEL_FIELDS = tuple(field for field in STAGES if field.name in OF_KERNELS)
 ROLES = ("producer", "consumer")
 ROWS, SAME, SHARE = "row", "tile", "share"
 READS = {
@@ -123,9 +123,9 @@ def _rows(first: Stage, second: Stage) -> str:
         return f"{first.name}[y * {count} // {others} : (y + 1) * {count} // {others}, 0]"
     heights = _heights(first, second)
     if heights is not None and heights[0] != heights[1]:
-        one, other = heights
-        end = f"min(((y + 1) * {other} + {one - 1}) // {one}, {rows})"
-        return f"{first.name}[:, y * {other} // {one} : {end}]"
+        height, other = heights
+        end = f"min(((y + 1) * {other} + {height - 1}) // {height}, {rows})"
+        return f"{first.name}[:, y * {other} // {height} : {end}]"
     if rows == others:
         return f"{first.name}[:, y]"
     return f"{first.name}[:, y * {rows} // {others} : ((y + 1) * {rows} + {others - 1}) // {others}]"
@@ -133,9 +133,9 @@ def _rows(first: Stage, second: Stage) -> str:
 
 def _heights(first: Stage, second: Stage) -> tuple[int, int] | None:
     """Both tile heights where both are products of as many rows."""
-    one, other = first.work, second.work
-    is_known = isinstance(one, Gemm) and isinstance(other, Gemm) and one.m == other.m
-    return (one.tile_m, other.tile_m) if is_known else None  # type: ignore[union-attr]  # as `is_known` says
+    producer, consumer = first.work, second.work
+    is_known = isinstance(producer, Gemm) and isinstance(consumer, Gemm) and producer.m == consumer.m
+    return (producer.tile_m, consumer.tile_m) if is_known else None  # type: ignore[union-attr]  # as `is_known` says
 
 
 def _all(first: Stage) -> str:

@@ -33,9 +33,9 @@ NOTHING_SAID = PairAnswers()
 
 def pair_toml(pair: Pair, source: str, answers: PairAnswers = NOTHING_SAID) -> str:
     """The TOML text of a pair, what was answered in it. Raises `DescriptionError` as `pair_description`."""
-    found = pair_description(pair, answers)
-    own, named = found.device, devices.load(catalogue_name(found.device))
-    needs = ", ".join(str(need) for need in found.pipeline.dependencies[0].needs)
+    description = pair_description(pair, answers)
+    own, named = description.device, devices.load(catalogue_name(description.device))
+    needs = ", ".join(str(need) for need in description.pipeline.dependencies[0].needs)
     assumed = (
         f"said by its author: the consumer reads {needs}."
         if answers.reads
@@ -49,7 +49,7 @@ def pair_toml(pair: Pair, source: str, answers: PairAnswers = NOTHING_SAID) -> s
         assumed,
         "A profile shows that one ran after the other, no more. Correct `needs` before you trust it.",
     ]
-    return description_text(replace(found, device=named), comments)
+    return description_text(replace(description, device=named), comments)
 
 
 def pair_description(pair: Pair, answers: PairAnswers = NOTHING_SAID) -> Description:

@@ -94,12 +94,12 @@ def other_tile(kernel: KernelFacts) -> OtherTile | None:
     if kernel.waves.rounds < 2:  # SMs stand empty as it is; how fast a block is there, a profile does not say
         return None
     rows, columns = kernel.name.tile
-    found = [
+    options = [
         _tried(kernel, kernel.waves, tile)
         for tile in ((rows // 2, columns), (rows, columns // 2), (rows * 2, columns), (rows, columns * 2))
     ]
     best = max(
-        (option for option in found if option), key=lambda option: option.saving.likely_ns, default=None
+        (option for option in options if option), key=lambda option: option.saving.likely_ns, default=None
     )
     return best if best is not None and best.saving.likely_ns > 0 else None
 

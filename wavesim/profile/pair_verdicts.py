@@ -74,12 +74,12 @@ def verdicts_of(
     until = time.monotonic() + seconds
     chosen = [] if answers is None else [answers.pair]
     chosen += [pair.number for pair in advice.visible_pairs if pair.number not in chosen][:count]
-    found = []
+    verdicts = []
     for number in chosen:
         said = answers if answers is not None and number == answers.pair else NOTHING_SAID
         show = None if progress is None else progress(number)
-        found.append(_verdict(advice, number, said, until, show))
-    return found
+        verdicts.append(_verdict(advice, number, said, until, show))
+    return verdicts
 
 
 def _verdict(
@@ -97,8 +97,10 @@ def _verdict(
     if time.monotonic() > until:
         return PairVerdict(number, label, None, TIME_IS_UP)
     try:
-        found = pair_description(pair, answers)
-        return PairVerdict(number, label, verdict_on(found.pipeline, found.device, found.kernel_ns, step))
+        description = pair_description(pair, answers)
+        return PairVerdict(
+            number, label, verdict_on(description.pipeline, description.device, description.kernel_ns, step)
+        )
     except _TimeUpError:
         return PairVerdict(number, label, None, TIME_IS_UP)
     except (DescriptionError, RecordingError) as error:

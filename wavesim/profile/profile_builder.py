@@ -139,8 +139,8 @@ def places_of(wanted: IntArray, ids: "array[int]") -> IntArray:
         return np.full(len(wanted), -1)
     known = np.array(ids, dtype=np.int64)
     order = np.argsort(known, kind="stable")
-    found = order[np.searchsorted(known[order], wanted).clip(max=len(known) - 1)]
-    return np.where(known[found] == wanted, found, -1)
+    nearest = order[np.searchsorted(known[order], wanted).clip(max=len(known) - 1)]
+    return np.where(known[nearest] == wanted, nearest, -1)
 
 
 def _begin(step: tuple[str, int, int]) -> int:

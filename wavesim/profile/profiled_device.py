@@ -50,13 +50,13 @@ def device_like(name: str, capability: tuple[int, int], sm_count: int, shared_by
         return None, f"{name}: compute capability {capability} is older than any that wavesim knows."
     attributes = {key: getattr(alike, key) for key in RATES} | {"sm_count": sm_count}
     try:
-        found = devices.from_attributes(name, alike.compute_capability, attributes)
+        device = devices.from_attributes(name, alike.compute_capability, attributes)
     except DescriptionError as error:
         return None, f"{name}: {error}."
     if alike.compute_capability != capability:
         mine, theirs = (".".join(map(str, pair)) for pair in (capability, alike.compute_capability))
-        return found, f"{name}: limits of compute capability {mine} are not known; taken from {theirs}."
-    return found, ""
+        return device, f"{name}: limits of compute capability {mine} are not known; taken from {theirs}."
+    return device, ""
 
 
 def device_by_sm_count(sm_count: int) -> Found:

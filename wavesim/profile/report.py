@@ -36,7 +36,7 @@ def _parts(advice: Advice, verdicts: Sequence[str]) -> dict[str, Any]:
         f"{milliseconds(advice.compute_ns)} of kernels in {milliseconds(profile.span_ns)}. Measured by "
         f"{profile.profiler}; what could be won is estimated from it, and nothing was rewritten or run."
     )
-    found = [f"{place}. {finding}" for place, finding in enumerate(findings(advice), start=1)]
+    points = [f"{place}. {finding}" for place, finding in enumerate(findings(advice), start=1)]
     table = Table(
         COLUMNS,
         pair_rows(advice),
@@ -50,7 +50,7 @@ def _parts(advice: Advice, verdicts: Sequence[str]) -> dict[str, Any]:
     ]
     return {
         "title": headline(advice),
-        "lead": "\n\n".join([*found, lead]),
+        "lead": "\n\n".join([*points, lead]),
         "table": table,
         "notes": [*verdicts, *profile.notes, *ASSUMPTIONS, _kernels(advice)],
         "figures": figures,

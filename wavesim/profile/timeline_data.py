@@ -143,8 +143,8 @@ def _text(advice: Advice, labels: Sequence[str], ends: IntArray, others: int) ->
 
 
 def _labels(advice: Advice) -> tuple[str, ...]:
-    found = {kernel.shape: kernel.label for kernel in advice.kernels}
-    return tuple(found[shape] for shape in advice.profile.shapes)
+    labels = {kernel.shape: kernel.label for kernel in advice.kernels}
+    return tuple(labels[shape] for shape in advice.profile.shapes)
 
 
 def _shares(advice: Advice, inside: IntArray, edges: FloatArray) -> dict[str, FloatArray]:

@@ -47,8 +47,8 @@ def typed(function: Callable[P, R]) -> Callable[P, R]:
         for name, value in bound.items():
             kind = signature.parameters[name].kind
             if name in hints() and kind is not KEYWORDS:
-                for one in value if kind is POSITIONALS else (value,):
-                    require_type(owner, name, one, hints()[name])
+                for entry in value if kind is POSITIONALS else (value,):
+                    require_type(owner, name, entry, hints()[name])
         return function(*args, **kwargs)
 
     return checked
@@ -71,9 +71,9 @@ def conforms(value: Any, hint: Any) -> bool:
     """Whether a value is as annotated. What an annotation says beyond a type is not asked."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        return any(conforms(value, one) for one in inner)
+        return any(conforms(value, kind) for kind in inner)
     if origin is Literal:
-        return any(type(value) is type(one) and value == one for one in inner)
+        return any(type(value) is type(choice) and value == choice for choice in inner)
     if origin is not None:
         return _conforms_inside(value, origin, inner)
     if hint in NUMBERS:
@@ -111,7 +111,7 @@ def _conforms_inside(value: Any, origin: Any, inner: tuple[Any, ...]) -> bool:
         return is_meant and all(map(conforms, [*value, *value.values()], _each(inner, len(value))))
     # What can be read once only is left whole.
     is_kept = isinstance(value, collections.abc.Collection) and issubclass(origin, collections.abc.Iterable)
-    return not is_kept or all(conforms(one, inner[0]) for one in value)
+    return not is_kept or all(conforms(entry, inner[0]) for entry in value)
 
 
 def _each(inner: tuple[Any, ...], count: int) -> list[Any]:
@@ -130,7 +130,7 @@ def hint_text(hint: Any) -> str:
         name = "None" if hint is types.NoneType else getattr(hint, "__name__", str(hint))
         return name if name == "None" else f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
     if origin is tuple and inner[-1] is not Ellipsis:
-        return f"({', '.join(getattr(one, '__name__', str(one)) for one in inner)})"
+        return f"({', '.join(getattr(kind, '__name__', str(kind)) for kind in inner)})"
     if origin is collections.abc.Callable:
         return "a function"
     is_dict = issubclass(origin, collections.abc.Mapping)

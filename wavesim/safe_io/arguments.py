@@ -42,6 +42,6 @@ def path_of(owner: str, name: str, value: Any) -> Path:
 
 def _text(kind: Any) -> str:
     """A class or a union of classes in words: "a CostModel or None"."""
-    names = [one.__name__ for one in get_args(kind) or (kind,)]
+    names = [member.__name__ for member in get_args(kind) or (kind,)]
     words = [f"{'an' if name[0] in 'AEIOU' else 'a'} {name}" for name in names if name != "NoneType"]
     return " or ".join(words + ["None"] * ("NoneType" in names))

@@ -35,11 +35,11 @@ def read_toml(path: str | Path, most_bytes: int = MOST_TOML_BYTES) -> dict[str, 
     text = read_text(path, most_bytes)
     _require_flat(text, str(path))
     try:
-        found = tomllib.loads(text)
+        document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise RecordingError(f"{path}: not TOML: {error}") from None
-    _require_numbers(found, str(path))
-    return found
+    _require_numbers(document, str(path))
+    return document
 
 
 def read_json(path: str | Path, most_bytes: int) -> Any:

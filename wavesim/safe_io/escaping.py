@@ -65,7 +65,7 @@ def markup(text: str) -> Markup:
     """A text as markup for HTML, SVG and plotly: escaped, unless it is markup already."""
     if isinstance(text, Markup):
         return text
-    return Markup(SPECIAL.sub(lambda found: ENTITIES[found[0]], shown(text)))
+    return Markup(SPECIAL.sub(lambda match: ENTITIES[match[0]], shown(text)))
 
 
 def shown(text: str) -> str:
@@ -85,7 +85,7 @@ def _value(value: str | float) -> str:
 def script_json(value: Any, default: Callable[[Any], Any] | None = None) -> Markup:
     """A value as JSON that may stand anywhere in a script element."""
     text = json.dumps(value, separators=(",", ":"), default=default).translate(SCRIPT_ESCAPES)
-    return Markup(HALF_PAIR.sub(lambda found: found[1] or r"\ufffd", text))
+    return Markup(HALF_PAIR.sub(lambda match: match[1] or r"\ufffd", text))
 
 
 def one_line(text: str, longest: int = 200) -> str:

@@ -29,24 +29,24 @@ class OneLineParser(argparse.ArgumentParser):
 
     def parse_args(self, *words: Any, **options: Any) -> Any:
         """As argparse's; refuses one file for two options, as what is written would replace the other."""
-        found = super().parse_args(*words, **options)
-        files = [(name, value) for name, value in vars(found).items() if isinstance(value, Path)]
-        for (one, path), (other, again) in itertools.combinations(files, 2):
+        parsed = super().parse_args(*words, **options)
+        files = [(name, value) for name, value in vars(parsed).items() if isinstance(value, Path)]
+        for (first, path), (second, again) in itertools.combinations(files, 2):
             if _is_same_file(path, again):
-                self.error(f"{again} is given as {one} and as {other}; give each a file of its own")
-        return found
+                self.error(f"{again} is given as {first} and as {second}; give each a file of its own")
+        return parsed
 
     def error(self, message: str) -> NoReturn:
         self.exit(BAD_INPUT, f"{self.prog}: {one_line(message, LONGEST_LINE)}; see {self.prog} --help\n")
 
 
-def _is_same_file(one: Path, other: Path) -> bool:
+def _is_same_file(first: Path, second: Path) -> bool:
     """Whether two paths lead to one file, which need not be there yet. Devices take any number of outputs."""
     try:
-        found = one.stat(), other.stat()
+        status = first.stat(), second.stat()
     except (OSError, ValueError):  # not there; a NUL in a path
-        return os.path.realpath(one) == os.path.realpath(other)
-    return os.path.samestat(*found) and not stat.S_ISCHR(found[0].st_mode)
+        return os.path.realpath(first) == os.path.realpath(second)
+    return os.path.samestat(*status) and not stat.S_ISCHR(status[0].st_mode)
 
 
 class _Once(argparse.Action):

@@ -21,14 +21,14 @@ def open_data(path: str | Path, most_bytes: int | None = None) -> BinaryIO:
         raise RecordingError(f"{path}: cannot be read: {error.strerror or error}") from None
     except ValueError as error:  # a NUL in the path
         raise RecordingError(f"{str(path)!r}: cannot be read: {error}") from None
-    found = os.fstat(number)
-    if not stat.S_ISREG(found.st_mode):
+    status = os.fstat(number)
+    if not stat.S_ISREG(status.st_mode):
         os.close(number)
         raise RecordingError(f"{path}: not a regular file; give the path of one")
     file = os.fdopen(number, "rb")
-    if most_bytes is not None and found.st_size > most_bytes:
+    if most_bytes is not None and status.st_size > most_bytes:
         file.close()
-        raise RecordingError(f"{path}: {found.st_size:,} bytes; at most {most_bytes:,} are read")
+        raise RecordingError(f"{path}: {status.st_size:,} bytes; at most {most_bytes:,} are read")
     return file
 
 

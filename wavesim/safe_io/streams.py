@@ -74,10 +74,10 @@ def _occupy(number: int, flags: int) -> None:
     try:
         os.fstat(number)
     except OSError:
-        found = os.open(os.devnull, flags)
-        if found != number:  # a lower one was closed too
-            os.dup2(found, number)
-            os.close(found)
+        opened = os.open(os.devnull, flags)
+        if opened != number:  # a lower number was closed too
+            os.dup2(opened, number)
+            os.close(opened)
 
 
 def _stream(kind: type[io.TextIOWrapper], number: int, before: TextIO | None) -> io.TextIOWrapper:

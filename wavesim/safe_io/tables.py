@@ -135,12 +135,12 @@ class Tables:
 
     def _stored(self, table: str, wanted: set[str]) -> tuple[str, ...]:
         """The wanted columns that a table has; none where there is no such table."""
-        found = self._connection.execute(
+        rows = self._connection.execute(
             "SELECT type, rootpage, sql FROM sqlite_master WHERE name = ? COLLATE NOCASE", [table]
         ).fetchall()
-        if not [kind for kind, *_ in found if kind != "index"]:
+        if not [kind for kind, *_ in rows if kind != "index"]:
             return ()
-        for kind, root, sql in found:
+        for kind, root, sql in rows:
             is_plain = kind == "table" and root and str(sql).upper().startswith("CREATE TABLE")
             self._require(is_plain, f"{table} is no table of stored rows")
         columns = self._connection.execute(f'PRAGMA table_xinfo("{table}")').fetchall()

@@ -16,10 +16,8 @@ import ipywidgets
 
 from wavesim.errors import DescriptionError
 from wavesim.lint.check import findings_of
-from wavesim.lint.finding import Finding
-from wavesim.lint.instruction import Instruction
-from wavesim.lint.kernel_code import KernelCode, Listing
-from wavesim.lint.known import Known
+from wavesim.lint.finding import Finding, Known
+from wavesim.lint.instruction import Instruction, KernelCode, Listing
 from wavesim.lint.ptx import listing_of_ptx
 from wavesim.lint.report import WORST_FIRST, LintReport
 from wavesim.lint.sass import listing_of_sass

@@ -77,7 +77,7 @@ def _on_own_processes(
         with worker_pool(worker_count()) as pool:
             try:
                 for batch, answer in _each(pool, work, left, workers):
-                    left = [one for one in left if one is not batch]
+                    left = [other for other in left if other is not batch]
                     is_answered = True
                     yield batch, answer
             except BrokenExecutor as error:
@@ -127,16 +127,18 @@ class Started:
 
     def look(self) -> None:
         """Takes down those that run now: of one that has ended nothing is known any more."""
-        self._processes = [one for one in multiprocessing.active_children() if one not in self._before]
+        self._processes = [
+            process for process in multiprocessing.active_children() if process not in self._before
+        ]
 
     def ended(self) -> list[str]:
         """Those that ended by themselves; a pool that breaks ends the others with SIGTERM."""
-        found = []
+        outcomes = []
         for process in self._processes:
             process.join(timeout=1)
             if process.exitcode not in (None, 0, -signal.SIGTERM):
-                found.append(f"process {process.pid} ({_exit_text(process.exitcode)})")
-        return found or ["a worker process"]
+                outcomes.append(f"process {process.pid} ({_exit_text(process.exitcode)})")
+        return outcomes or ["a worker process"]
 
 
 def _exit_text(exitcode: int) -> str:

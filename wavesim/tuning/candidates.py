@@ -151,9 +151,9 @@ def _tried(pipeline: Pipeline) -> Iterator[tuple[str, Mapping[str, Order], EdgeP
 
 def _to_try(pipeline: Pipeline) -> list[tuple[Schedule, Launch]]:
     """Schedules and launches that the pipeline's kernels run with semaphores."""
-    found = LAYER_SEMAPHORES_TO_TRY if is_layer(pipeline) else SEMAPHORES_TO_TRY
+    tries = LAYER_SEMAPHORES_TO_TRY if is_layer(pipeline) else SEMAPHORES_TO_TRY
     return [
-        (schedule, launch) for schedule, launch in found if not is_chained(pipeline) or launch.is_dependent
+        (schedule, launch) for schedule, launch in tries if not is_chained(pipeline) or launch.is_dependent
     ]
 
 

@@ -101,36 +101,36 @@ class ResultsFile:
             )
         if size == self._read_bytes:
             return
-        found, whole, lines, rest = self._added()
+        added, whole, lines, rest = self._added()
         if whole + len(rest) < size:
             raise RecordingError(
                 f"{self.path}: line {lines + 1} has {LONGEST_LINE:,} bytes or more, as no result of a sweep "
                 "has; take it out, or give another path"
             )
         text = rest.rstrip()
-        if text and not (_is_cut_off(text) and (self.known or found or LAYOUT[2] in text)):
+        if text and not (_is_cut_off(text) and (self.known or added or LAYOUT[2] in text)):
             raise RecordingError(f"{self.path}: line {lines + 1} is no result of a sweep; give another path")
         # All of it is ours: only now may the file change.
         if rest and (not text or WHOLE.fullmatch(text)):
-            found |= self._parsed(rest, lines + 1)
+            added |= self._parsed(rest, lines + 1)
             append(self._number, b"\n")
             whole, lines = whole + len(rest) + 1, lines + 1
         elif rest:
             os.ftruncate(self._number, whole)
-        self.known |= found
+        self.known |= added
         self._read_bytes, self._read_lines = whole, lines
 
     def _added(self) -> tuple[dict[str, int | None], int, int, bytes]:
         """New results, up to which byte and line of the file, and what follows the last line break."""
-        found: dict[str, int | None] = {}
+        times: dict[str, int | None] = {}
         whole, lines = self._read_bytes, self._read_lines
         with os.fdopen(os.dup(self._number), "rb") as file:
             file.seek(whole)
             while (line := file.readline(LONGEST_LINE)).endswith(b"\n"):
                 lines += 1
                 whole += len(line)
-                found |= self._parsed(line, lines)
-        return found, whole, lines, line
+                times |= self._parsed(line, lines)
+        return times, whole, lines, line
 
     def _parsed(self, line: bytes, number: int) -> dict[str, int | None]:
         """A line's result by its key; none for a blank line, such as an editor leaves at the end."""

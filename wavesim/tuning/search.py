@@ -153,7 +153,11 @@ class Search:
         questions = []
         for variant, book in self.books.items():
             candidates, unsafe = self._semaphores(book.pipeline)
-            candidates += [one for one in self._boundaries(book.pipeline) if not one.plan.is_stream_sync]
+            candidates += [
+                candidate
+                for candidate in self._boundaries(book.pipeline)
+                if not candidate.plan.is_stream_sync
+            ]
             self.left_out["can deadlock"] += unsafe
             if book.least_ns() >= best_ns:
                 self.left_out["cannot beat stream sync"] += len(candidates)
@@ -181,9 +185,9 @@ class Search:
         return book.known(row.order)
 
     def _rows(self) -> list[TunedPlan]:
-        found = self._settled({key: ns for key, ns in self.predicted_ns.items() if ns is not None})
-        self.left_out["can deadlock"] += len(self.predicted_ns) - len(found)
-        streams = [ns for key, ns in found.items() if self._candidates[key].plan.is_stream_sync]
+        settled = self._settled({key: ns for key, ns in self.predicted_ns.items() if ns is not None})
+        self.left_out["can deadlock"] += len(self.predicted_ns) - len(settled)
+        streams = [ns for key, ns in settled.items() if self._candidates[key].plan.is_stream_sync]
         points = self.books[""].known().points
         return [
             TunedPlan(
@@ -196,7 +200,7 @@ class Search:
                 semaphores=entry.semaphores,
                 safety=entry.safety,
             )
-            for key, ns in found.items()
+            for key, ns in settled.items()
         ]
 
     def _settled(self, quick_ns: Mapping[str, int]) -> dict[str, int]:
@@ -210,17 +214,17 @@ class Search:
         streams = [key for key in quick_ns if self._candidates[key].plan.is_stream_sync]
         full_ns = {key: self._in_full(key) for key in sorted(streams, key=quick_ns.__getitem__)[:STREAMS]}
         quick_stream_ns, stream_ns = min(quick_ns[key] for key in full_ns), min(full_ns.values())
-        found = {key: round(ns * stream_ns / quick_stream_ns) for key, ns in quick_ns.items()} | full_ns
+        settled = {key: round(ns * stream_ns / quick_stream_ns) for key, ns in quick_ns.items()} | full_ns
         while unsettled := [
-            key for key in sorted(found, key=found.__getitem__)[:SETTLED_ROWS] if key not in full_ns
+            key for key in sorted(settled, key=settled.__getitem__)[:SETTLED_ROWS] if key not in full_ns
         ]:
             full_ns |= {key: self._in_full(key) for key in unsettled}
-            found |= full_ns
-        return found
+            settled |= full_ns
+        return settled
 
     def _in_full(self, key: str) -> int:
-        one = self._candidates[key]
-        return self._known[key].simulated(one.pipeline, one.plan, self._device).time_ns
+        candidate = self._candidates[key]
+        return self._known[key].simulated(candidate.pipeline, candidate.plan, self._device).time_ns
 
     def forecasts(self, ranked: Sequence[TunedPlan]) -> dict[Basis, Forecast]:
         """The improvement of the plan to run, by what its safety may rest on."""
@@ -229,15 +233,15 @@ class Search:
     def _forecast(self, ranked: Sequence[TunedPlan], accept: Basis) -> Forecast:
         """Of the best plan that is not stream sync; declined where stream sync is the one to run."""
         best = best_of(ranked, accept)
-        others = (one for one in ranked if not one.plan.is_stream_sync and one.safety.is_accepted(accept))
+        others = (row for row in ranked if not row.plan.is_stream_sync and row.safety.is_accepted(accept))
         row = next(others, best) if best.plan.is_stream_sync else best
         known = self._known_of(row)
         trace = known.simulated(row.pipeline, row.plan, self._device)
-        stream = next((one.plan for one in ranked if one.plan.is_stream_sync), row.plan)
+        stream = next((other.plan for other in ranked if other.plan.is_stream_sync), row.plan)
         open_facts = known.alternatives(row.pipeline, row.plan, stream, self._device)
         caveats = (row.plan.caveat,) if row.plan.caveat else ()
-        found = known.forecast(trace, row.improvement_points, caveats, open_facts)
-        return found if best is row else found.declined
+        forecast = known.forecast(trace, row.improvement_points, caveats, open_facts)
+        return forecast if best is row else forecast.declined
 
     def _preference(self, row: TunedPlan) -> tuple[bool, bool, bool, int, bool, int, bool, str]:
         """Of equally fast plans: stream sync, what is scored, one order for all, little L2 traffic."""

@@ -78,22 +78,22 @@ def run_sweep(
     Without an executor: worker processes where the sweep is long enough to pay for them. An interrupt
     (Ctrl-C) ends the sweep and keeps what is finished.
     """
-    found = {q.key: results.known[q.key] for q in questions if results is not None and q.key in results.known}
-    open_questions = [question for question in questions if question.key not in found]
+    known = {q.key: results.known[q.key] for q in questions if results is not None and q.key in results.known}
+    open_questions = [question for question in questions if question.key not in known]
     tell = progress or (lambda _done, _total: None)
     lost: list[str] = []
-    tell(len(found), len(questions))
+    tell(len(known), len(questions))
     try:
         with closing(_answered(open_questions, executor, lost)) as finished:
             for batch, answers in finished:
                 for question, answer in zip(batch, answers, strict=True):
-                    found[question.key] = answer
+                    known[question.key] = answer
                     if results is not None:
                         results.append(question.key, question.name, answer)
-                tell(len(found), len(questions))
+                tell(len(known), len(questions))
     except KeyboardInterrupt:
-        return Answers(found, is_complete=False, lost_workers=tuple(lost))
-    return Answers(found, is_complete=True, lost_workers=tuple(lost))
+        return Answers(known, is_complete=False, lost_workers=tuple(lost))
+    return Answers(known, is_complete=True, lost_workers=tuple(lost))
 
 
 def _answered(

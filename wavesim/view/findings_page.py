@@ -11,8 +11,7 @@ from itertools import groupby
 from pathlib import Path
 
 from wavesim.lint.finding import Finding, Verdict
-from wavesim.lint.instruction import Instruction
-from wavesim.lint.kernel_code import KernelCode, Listing
+from wavesim.lint.instruction import Instruction, KernelCode, Listing
 from wavesim.lint.report import WORST_FIRST, KernelReport, LintReport, counts_text, source_text
 from wavesim.lint.rules import RULES
 from wavesim.safe_io.escaping import Markup, element, one_line

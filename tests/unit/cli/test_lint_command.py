@@ -139,7 +139,7 @@ def test_cuda_cpp_goes_through_the_installed_compiler_once_for_each_architecture
 
     source = tmp_path / "pair.cu"
     source.write_text("template <int N> __global__ void consume();")
-    monkeypatch.setattr("wavesim.lint.compilers.entry_points", lambda group: [Compiler])
+    monkeypatch.setattr("wavesim.lint.files.entry_points", lambda group: [Compiler])
     status, out, _ = run(capsys, source, "--arch", "sm_80,sm_90a", "--instance", "consume<2>", "--json")
     assert status == 1
     assert asked == [("pair.cu", "sm_80", ("consume<2>",)), ("pair.cu", "sm_90a", ("consume<2>",))]

@@ -2,9 +2,9 @@
 
 import pytest
 
-from wavesim.lint.both_languages import findings_of_all
+from wavesim.lint.check import findings_of_all
 from wavesim.lint.finding import Finding
-from wavesim.lint.kernel_code import Listing
+from wavesim.lint.instruction import Listing
 
 PTX, SASS = Listing("f.ptx", "ptx", "sm_90a", ()), Listing("f.cubin", "sass", "sm_90a", ())
 
@@ -15,9 +15,7 @@ def said(verdict, *, kernel="f", rule="no-acquire"):
 
 def judged(monkeypatch, ptx, sass):
     by_listing = {PTX.where: ptx, SASS.where: sass}
-    monkeypatch.setattr(
-        "wavesim.lint.both_languages.findings_of", lambda listing, known: by_listing[listing.where]
-    )
+    monkeypatch.setattr("wavesim.lint.check.findings_of", lambda listing, known: by_listing[listing.where])
     return findings_of_all([SASS, PTX])
 
 

@@ -3,8 +3,7 @@
 import pytest
 
 from wavesim.lint.flow import Flow
-from wavesim.lint.instruction import Op
-from wavesim.lint.kernel_code import KernelCode
+from wavesim.lint.instruction import KernelCode, Op
 from wavesim.lint.ptx import listing_of_ptx
 from wavesim.lint.sass_instructions import Attributes, instruction_of
 

@@ -127,7 +127,7 @@ def test_more_than_is_read_is_refused_or_noted(monkeypatch):
 
 
 def test_a_kernel_that_branches_too_much_is_given_up_and_said_to_be(monkeypatch):
-    monkeypatch.setattr("wavesim.lint.effort.Effort.__init__.__defaults__", (10_000,))
+    monkeypatch.setattr("wavesim.lint.paths.Effort.__init__.__defaults__", (10_000,))
     loops = "".join(f"A{n}: add.u32 %r1, %r1, 1;\n" for n in range(300))
     ends = "".join(f"@%p{n % 9} bra A{n};\n" for n in reversed(range(300)))
     wait = "ld.param.u64 %rd1, [a]; W: ld.acquire.gpu.u32 %r2, [%rd1]; setp.eq.u32 %p1, %r2, 0; @%p1 bra W;"

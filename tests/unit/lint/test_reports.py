@@ -9,10 +9,8 @@ from hostile import NAMES
 from made_up_findings import report
 
 from wavesim.lint.finding import Finding
-from wavesim.lint.report import LintReport, counts_text
-from wavesim.lint.report_json import findings_document
+from wavesim.lint.report import LintReport, counts_text, findings_document, findings_text
 from wavesim.lint.report_sarif import SCHEMA, sarif_log
-from wavesim.lint.report_text import findings_text
 from wavesim.lint.rules import RULES
 
 URI = re.compile(r"(file:///)?[A-Za-z0-9\-._~/%]+")

@@ -3,7 +3,7 @@
 import pytest
 
 from wavesim.lint.check import findings_of
-from wavesim.lint.known import Known
+from wavesim.lint.finding import Known
 from wavesim.lint.ptx import listing_of_ptx
 
 HEAD = """

@@ -3,8 +3,8 @@
 import pytest
 
 from wavesim.lint.check import findings_of
+from wavesim.lint.finding import Known
 from wavesim.lint.instruction import Op
-from wavesim.lint.known import Known
 from wavesim.lint.ptx import listing_of_ptx
 from wavesim.lint.sass import listing_of_sass
 

@@ -7,8 +7,7 @@ from html.parser import HTMLParser
 from hostile import NAMES
 from made_up_findings import report
 
-from wavesim.lint.instruction import Instruction, Op
-from wavesim.lint.kernel_code import KernelCode
+from wavesim.lint.instruction import Instruction, KernelCode, Op
 from wavesim.lint.report import LintReport
 from wavesim.view.findings_page import MOST_FINDINGS, MOST_FOLDED, findings_html, write_findings
 

@@ -1,8 +1,10 @@
-"""Shared memory that cp.async or TMA fills is read once it is filled, and seen by those who read it.
+"""Shared memory that cp.async or TMA fills is read once it is filled; TMA stores what threads have fenced.
 
 Example: after `cp.async.commit_group` and `cp.async.wait_group 1` the group just committed may be under way.
+Before a bulk store all threads write the tile, each runs fence.proxy.async.shared::cta, the barrier follows,
+and one thread issues the store. A fence behind the barrier orders the writes of that thread alone.
 
-Source: PTX ISA 9.0, section 9.7.9.25 (cp.async, cp.async.bulk).
+Source: PTX ISA 9.0, sections 8.6 (proxies), 9.7.9.25 (cp.async, cp.async.bulk, the async proxy).
 """
 
 import re
@@ -13,7 +15,7 @@ from wavesim.lint.code import Code
 from wavesim.lint.finding import Finding
 from wavesim.lint.flow import CodeLoop
 from wavesim.lint.instruction import Op
-from wavesim.lint.judging import judged, line
+from wavesim.lint.judging import BLOCK, NONE, judged, line, sync_needed
 from wavesim.lint.paths import walk
 
 _MOST_GROUPS = 9  # more than any pipeline has
@@ -89,7 +91,7 @@ def _undrained(code: Code, copy: int) -> list[Finding]:
 
 def _pending_groups(code: Code) -> dict[int, set[int]]:
     """Of each wait, the numbers of groups that may be pending when it is reached, where none can be empty."""
-    found: dict[int, set[int]] = {}
+    pending: dict[int, set[int]] = {}
     empty: set[int] = set()
 
     def step(i: int, state: tuple[int, bool]) -> tuple[int, bool]:
@@ -101,12 +103,12 @@ def _pending_groups(code: Code) -> dict[int, set[int]]:
                 empty.update(() if is_filled else (i,))
                 return min(groups + 1, _MOST_GROUPS), False
             case Op.ASYNC_WAIT:
-                found.setdefault(i, set()).add(groups)
+                pending.setdefault(i, set()).add(groups)
                 return min(groups, max(_left_by(code, i), 0)), is_filled
         return state
 
     walk(code.onward, [(0, (0, False))], step)
-    return {} if empty else found
+    return {} if empty else pending
 
 
 def _is_filling(code: Code, loop: CodeLoop) -> bool:
@@ -123,7 +125,7 @@ def _shared_writers(code: Code) -> Iterator[int]:
         if code[i].space in ("shared", "shared::cluster") or not code.is_global(i):
             yield i
     yield from code.having(Op.ASYNC_COPY, Op.CALL)
-    yield from (i for i, one in enumerate(code.instructions) if _ALLOCATES.search(one.text))
+    yield from (i for i, instruction in enumerate(code.instructions) if _ALLOCATES.search(instruction.text))
 
 
 def _judged(code: Code, copy: int, at: Mapping[int, list[Copied]]) -> Iterator[Finding]:
@@ -181,3 +183,45 @@ def _never_awaited(code: Code, tests: list[int]) -> int | None:
         if expects & role and role.isdisjoint(tests):
             return at
     return None
+
+
+class Staged(NamedTuple):
+    """What stands between here and the bulk store."""
+
+    synced: int = NONE
+    is_fenced: bool = False  # at this side of the barrier
+
+
+def judge_bulk_stores(code: Code) -> Iterator[Finding]:
+    """Bulk stores of shared memory that threads wrote with no proxy fence of their own behind it."""
+    for store in _from_shared(code):
+
+        def step(i: int, state: Staged) -> Staged | None:
+            if code[i].op in _SYNCS:
+                return Staged(BLOCK)
+            if code[i].op is Op.PROXY_FENCE and code[i].space != "global":
+                return state._replace(is_fenced=True)
+            return state
+
+        for i, state in walk(code.backward, [(store, Staged())], step):
+            is_write = code[i].op is Op.STORE and code[i].space == "shared"
+            if is_write and not state.is_fenced and _is_staged(code, i, store, state):
+                why = (
+                    f"{line(code[i])} writes shared memory, and no fence.proxy.async of the writer stands "
+                    f"between it and TMA, which reads it in {line(code[store])}"
+                )
+                yield judged(code, "no-proxy-fence", store, why, (i,))
+                return
+
+
+def _from_shared(code: Code) -> Iterator[int]:
+    """The bulk copies that read shared memory: to global memory, or to another block's of the cluster."""
+    yield from code.having(Op.BULK_STORE, Op.BULK_REDUCE)
+    yield from (i for i in code.having(Op.BULK_LOAD) if code[i].space == "shared::cluster")
+
+
+def _is_staged(code: Code, write: int, store: int, state: Staged) -> bool:
+    """Whether it writes a part of a tile: all threads do, or where the kernel has no proxy fence, anybody."""
+    needed = sync_needed(code, store, write)
+    has_fence = any(code[i].space != "global" for i in code.having(Op.PROXY_FENCE))
+    return needed <= state.synced and (needed > NONE or not has_fence)

@@ -108,11 +108,11 @@ def _threads_at(code: Code, index: int) -> int:
     tests = [i for guard in guards for i in code.test_of(guard) if code[i].op is Op.COMPARE]
     if len(guards) != 1 or len(tests) != 1:
         return 0
-    found, bound = _ORDER.search(code[tests[0]].text), code[tests[0]].value
+    order, bound = _ORDER.search(code[tests[0]].text), code[tests[0]].value
     holds = code.outcome(guards[0], index)
-    if not found or bound is None or holds is None or holds != (found[1].lower() in ("lt", "le")):
+    if not order or bound is None or holds is None or holds != (order[1].lower() in ("lt", "le")):
         return 0
-    return bound + (found[1].lower() in ("gt", "le"))
+    return bound + (order[1].lower() in ("gt", "le"))
 
 
 def _is_of_all(code: Code, index: int) -> bool:

@@ -27,9 +27,9 @@ def judge_loads(code: Code, waits: Iterable[FlagWait], posts: Iterable[FlagPost]
     if polls:
         yield from _above(code, polls, polls | grid, posts, "load-above-wait")
     if grid:
-        found = list(_above(code, grid, grid | polls, posts, "load-above-grid-wait"))
-        found = found or list(_beside_grid_wait(code, grid))
-        yield from found or [_right(code, min(grid))]
+        findings = list(_above(code, grid, grid | polls, posts, "load-above-grid-wait"))
+        findings = findings or list(_beside_grid_wait(code, grid))
+        yield from findings or [_right(code, min(grid))]
     yield from _looked_at_once(code, flags)
     if polls or grid:
         yield from _non_coherent(code, polls | grid)
@@ -160,19 +160,19 @@ def _before(code: Code, waits: frozenset[int]) -> set[int]:
 
 def _optional(code: Code, waits: frozenset[int]) -> dict[int, frozenset[int]]:
     """The branches that parameters alone decide, with the waits that they decide about."""
-    found: dict[int, frozenset[int]] = {}
+    waits_by_branch: dict[int, frozenset[int]] = {}
     for wait in waits:
         for guard in code.guards(wait):
             if code[guard].op is Op.BRANCH and _is_of_parameters(code, guard):
-                found[guard] = found.get(guard, frozenset()) | {wait}
-    return found
+                waits_by_branch[guard] = waits_by_branch.get(guard, frozenset()) | {wait}
+    return waits_by_branch
 
 
 def _is_of_parameters(code: Code, branch: int) -> bool:
     made_by = [code[i] for i in code.test_of(branch)]
-    is_parameter = any(s.startswith("param ") for one in made_by for s in one.symbols)
-    loads = [one for one in made_by if one.op in ACCESSES]
-    return (is_parameter or bool(loads)) and all(one.space in ("param", "const") for one in loads)
+    is_parameter = any(s.startswith("param ") for source in made_by for s in source.symbols)
+    loads = [source for source in made_by if source.op in ACCESSES]
+    return (is_parameter or bool(loads)) and all(load.space in ("param", "const") for load in loads)
 
 
 def _must_be_produced(code: Code, index: int, waits: frozenset[int]) -> bool:
@@ -185,7 +185,7 @@ def _must_be_produced(code: Code, index: int, waits: frozenset[int]) -> bool:
     if not below:  # a wait for a flag may be there for the stores, or its poll carry the data itself
         return all(code[wait].op is Op.GRID_WAIT for wait in waits)
     roots = [code.roots(i) for i in below]
-    is_only_one = bool(own) and all(found == own for found in roots)
+    is_only_one = bool(own) and all(other == own for other in roots)
     written = {root for i in code.having(Op.STORE) if code.is_global(i) for root in code.roots(i)}
     return is_only_one or bool(own & written & frozenset.union(*roots))
 

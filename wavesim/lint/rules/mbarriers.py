@@ -1,4 +1,4 @@
-"""mbarriers: each wait is repeated until it succeeds, its phase flips, and bulk loads' bytes are expected.
+"""Waits end: an mbarrier's is repeated until its phase flips, and a loop that polls is bounded.
 
 Example: `mbarrier.try_wait.parity P, [bar], 0` outside of a loop returns after a while even if the phase has
 not ended, and what follows reads shared memory that is not filled.
@@ -7,13 +7,14 @@ Source: PTX ISA 9.0, section 9.7.13.15 (mbarrier).
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from wavesim.lint.code import ACCESSES, Code
+from wavesim.lint.code import ACCESSES, STRONG, Code
 from wavesim.lint.finding import Finding
 from wavesim.lint.flow import CodeLoop
 from wavesim.lint.instruction import Op
 from wavesim.lint.judging import judged, line
+from wavesim.lint.sites import FlagWait
 
 # Remainders, masks and selections.
 _RING = re.compile(r"^(@\S+ )?(rem|and|selp|LOP3|SEL|USEL|ULOP3)\b")
@@ -29,11 +30,11 @@ _SENDS = re.compile(
 def judge_mbarriers(code: Code) -> Iterator[Finding]:
     """What is wrong with a kernel's mbarriers, or that they are right."""
     tests = list(code.having(Op.MBARRIER_TEST))
-    found = [*_not_awaited(code, tests), *_same_phase(code, tests), *_no_expect(code)]
-    if tests and not found:
+    findings = [*_not_awaited(code, tests), *_same_phase(code, tests), *_no_expect(code)]
+    if tests and not findings:
         why = f"{line(code[tests[0]])} and other waits for mbarriers are repeated until they succeed"
-        found.append(judged(code, "mbarrier-not-awaited", tests[0], why, verdict="right"))
-    yield from found
+        findings.append(judged(code, "mbarrier-not-awaited", tests[0], why, verdict="right"))
+    yield from findings
 
 
 def _spin_of(code: Code, test: int) -> CodeLoop | None:
@@ -135,3 +136,57 @@ def _no_expect(code: Code) -> Iterator[Finding]:
 
 def _is_sent(code: Code, index: int) -> bool:
     return bool(_SENDS.search(code[index].text))
+
+
+# Loops that do any of these may be there for something else than to wait.
+_DOES = frozenset(
+    {Op.BARRIER, Op.CALL, Op.MBARRIER_TEST, Op.ASYNC_COPY, Op.BULK_LOAD, Op.BULK_STORE, Op.CLUSTER_WAIT}
+)
+
+
+def judge_spins(code: Code, waits: Iterable[FlagWait]) -> Iterator[Finding]:
+    """A finding for each spin without a bound: legal, and so "right", but a lost post hangs it for ever."""
+    yield from _polled_once(code)
+    for wait in waits:
+        if wait.loop is None or _is_bounded(code, wait):
+            continue
+        why = (
+            f"right, but unbounded: nothing but the flag ends the loop of {line(code[wait.at])}; a post that "
+            "never comes hangs it for ever"
+        )
+        yield judged(code, "unbounded-spin", wait.at, why, verdict="right")
+
+
+def _is_bounded(code: Code, wait: FlagWait) -> bool:
+    assert wait.loop is not None
+    roots = code.roots(wait.at)
+    for branch in wait.loop.exits:
+        polls = code.test_of(branch) & set(wait.polls)
+        if not polls or any(code.roots(poll) != roots for poll in polls):
+            return True
+    return False
+
+
+def _polled_once(code: Code) -> Iterator[Finding]:
+    """Loops that do nothing, and that an ordinary load before them alone keeps from being entered or left."""
+    for loop in code.flow.loops:
+        if any(code[i].op in ACCESSES or code[i].op in _DOES for i in loop.body):
+            continue
+        exits = [i for i in loop.exits if code[i].op is not Op.TRAP]
+        tests = exits or [i for i in code.guards(loop.header) if i not in loop.body]
+        loads = {load for test in tests for load in _loaded_before(code, test, loop)}
+        for load in sorted(loads)[:1]:
+            why = (
+                f"{line(code[load])} loads the flag once, by an ordinary load, and the loop in "
+                f"{line(code[loop.header])} looks at it no more"
+            )
+            yield judged(code, "poll-hoisted", load, why, (loop.header,))
+
+
+def _loaded_before(code: Code, test: int, loop: CodeLoop) -> Iterator[int]:
+    """The ordinary loads of global memory that decide a test which is the same in each turn."""
+    made_by = code.test_of(test)
+    changes = any(i in code.sources(used, i) for i in made_by if i in loop.body for used in code[i].uses)
+    if not changes:
+        loads = (i for i in made_by if code[i].op is Op.LOAD and i not in loop.body)
+        yield from (i for i in loads if code.is_global(i) and code[i].order not in STRONG)

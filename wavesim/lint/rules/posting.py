@@ -37,12 +37,12 @@ def judge_posts(code: Code, posts: Iterable[FlagPost], waits: Iterable[FlagWait]
     polled = frozenset(root for wait in waits for root in code.roots(wait.at))
     notes = timeout_notes(code, waits)
     for post in posts:
-        found = list(_judged(code, post, posts, waits, notes))
+        findings = list(_judged(code, post, posts, waits, notes))
         is_flag = post.is_certain or bool(code.roots(post.at) & polled)
-        if found and not is_flag:
-            why = f"{line(code[post.at])} may be a post or a plain counter; as a post: {found[0].why}"
-            found = [judged(code, found[0].rule, post.at, f"{why}. Say --flag", verdict="unknown")]
-        yield from found or [_right(code, post)]
+        if findings and not is_flag:
+            why = f"{line(code[post.at])} may be a post or a plain counter; as a post: {findings[0].why}"
+            findings = [judged(code, findings[0].rule, post.at, f"{why}. Say --flag", verdict="unknown")]
+        yield from findings or [_right(code, post)]
 
 
 def _judged(

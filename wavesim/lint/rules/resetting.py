@@ -83,7 +83,7 @@ def _is_set_back(code: Code, post: FlagPost, posts: Iterable[FlagPost], waits: I
     """Whether a fence alone makes it look like a release: the kernel itself raises the flag, and polls for
     nothing but a number other than zero.
     """
-    raised = any(_raises(code, one) and _is_same_flag(code, one.at, post.at) for one in posts)
+    raised = any(_raises(code, other) and _is_same_flag(code, other.at, post.at) for other in posts)
     if code[post.at].order in RELEASES or not raised:
         return False
     return not any(_may_await_zero(code, wait) for wait in waits if _is_same_flag(code, wait.at, post.at))
@@ -92,7 +92,9 @@ def _is_set_back(code: Code, post: FlagPost, posts: Iterable[FlagPost], waits: I
 def _may_await_zero(code: Code, wait: FlagWait) -> bool:
     tests = {i for branch in code.deciders(wait.at) for i in code.test_of(branch)}
     compares = [code[i] for i in tests if code[i].op is Op.COMPARE]
-    return not compares or any(not one.value or not _EQUALITY.search(one.text) for one in compares)
+    return not compares or any(
+        not compare.value or not _EQUALITY.search(compare.text) for compare in compares
+    )
 
 
 def _is_taken(code: Code, index: int) -> bool:

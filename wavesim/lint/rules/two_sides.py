@@ -1,16 +1,64 @@
-"""Both sides of a protocol are there: who waits has somebody who posts, and the other way round.
+"""The kernels of a file as sides of one protocol: a wait has a post, a dependent launch its grid wait.
 
-Example: of two kernels one posts tile by tile, and the other reads with no wait at all.
+Example: of two kernels one posts tile by tile, and the other reads with no wait at all. If a consumer polls
+and its producer ends on a relaxed store, that store must be the post, and is judged as a post.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from wavesim.lint.code import ACCESSES, STRONG, Code
 from wavesim.lint.finding import Finding
 from wavesim.lint.instruction import Op
 from wavesim.lint.judging import judged, line
+from wavesim.lint.rules.posting import is_data_store
 from wavesim.lint.rules.waiting import LOADS, is_data_load
-from wavesim.lint.sides import Side
+from wavesim.lint.sites import FlagPost, FlagWait, candidates_of, posts_of, waits_of
+
+
+@dataclass(frozen=True)
+class Side:
+    """One kernel with its waits and posts."""
+
+    code: Code
+    waits: tuple[FlagWait, ...]
+    posts: tuple[FlagPost, ...]
+
+    @property
+    def polls(self) -> bool:
+        """Whether it waits for a flag that somebody else posts."""
+        return any(wait.form != "ticket" for wait in self.waits)
+
+    @property
+    def announces(self) -> bool:
+        """Whether it posts other than by drawing a ticket, for certain."""
+        tickets = {wait.at for wait in self.waits if wait.form == "ticket"}
+        return any(post.is_certain and post.at not in tickets for post in self.posts)
+
+    @property
+    def waits_for_grid(self) -> bool:
+        """Whether it has a griddepcontrol.wait."""
+        return any(True for _ in self.code.having(Op.GRID_WAIT))
+
+
+def side_of(code: Code) -> Side:
+    """The kernel with what it says by itself."""
+    waits = waits_of(code)
+    return Side(code, waits, posts_of(code, waits))
+
+
+def with_posts(sides: Sequence[Side]) -> list[Side]:
+    """The same; where some kernel polls and none posts, what may be a post is one."""
+    if not any(side.polls for side in sides) or any(side.announces for side in sides):
+        return list(sides)
+    return [
+        replace(side, posts=_certain(side.posts) or (() if side.polls else candidates_of(side.code)))
+        for side in sides
+    ]
+
+
+def _certain(posts: Sequence[FlagPost]) -> tuple[FlagPost, ...]:
+    return tuple(replace(post, is_certain=True) for post in posts)
 
 
 def judge_sides(sides: Sequence[Side]) -> Iterator[Finding]:
@@ -95,3 +143,60 @@ def _no_post(side: Side, polling: Side) -> Iterator[Finding]:
 def _ends(side: Side) -> Finding:
     why = "it needs no post: the kernel that depends on it waits until its whole grid has ended"
     return judged(side.code, "one-sided-dependent-launch", None, why, verdict="right")
+
+
+_ATTRIBUTE = "launched with cudaLaunchAttributeProgrammaticStreamSerialization"
+
+
+def judge_dependents(sides: Sequence[Side]) -> Iterator[Finding]:
+    """Over the kernels of a file: triggers with nobody who waits for the grid."""
+    for side in sides:
+        code = side.code
+        trigger = next(code.having(Op.GRID_TRIGGER), None)
+        if trigger is None:
+            continue
+        # A chain of launches of one kernel depends on itself.
+        dependents = [other for other in sides if other is not side or side.waits_for_grid]
+        unwired = [other for other in dependents if _reads_at_once(other)]
+        if not dependents:
+            why = f"{line(code[trigger])} lets the next kernel start, and the next kernel is not in this file"
+            yield judged(code, "one-sided-dependent-launch", trigger, why, verdict="unknown")
+        elif len(unwired) == len(dependents):
+            yield from _one_sided(code, trigger, unwired[0].code)
+        elif said := [other for other in unwired if other is not side and _reads_produced(other)]:
+            yield from _one_sided(code, trigger, said[0].code)
+        else:
+            why = f"a kernel of this file waits for what {line(code[trigger])} lets start early"
+            yield judged(code, "one-sided-dependent-launch", trigger, why, verdict="right")
+
+
+def _reads_at_once(side: Side) -> bool:
+    """Whether it loads data and waits for nothing."""
+    if side.waits or side.waits_for_grid:
+        return False
+    return any(is_data_load(side.code, i) for i in side.code.having(*LOADS))
+
+
+def _reads_produced(side: Side) -> bool:
+    """Whether the user says of something that it loads that another kernel writes it."""
+    code = side.code
+    return code.says_produced and any(code.is_("produced", i) for i in code.having(*LOADS))
+
+
+def _one_sided(code: Code, trigger: int, dependent: Code) -> Iterator[Finding]:
+    why = (
+        f"{line(code[trigger])} lets dependents start, and {dependent.kernel.name} loads data with no "
+        f"griddepcontrol.wait: wrong where it is {_ATTRIBUTE}"
+    )
+    yield judged(code, "one-sided-dependent-launch", trigger, why)
+    stores = [
+        i
+        for i in code.having(Op.STORE, Op.BULK_STORE, Op.REDUCTION)
+        if is_data_store(code, i, ()) and code.flow.can_follow(i, trigger)
+    ]
+    if stores:
+        why = (
+            f"{line(code[trigger])} says nothing of the stores before it, as {line(code[stores[0]])}, and "
+            f"{dependent.kernel.name} has nothing else to go by"
+        )
+        yield judged(code, "trigger-as-release", trigger, why, (stores[0],))

@@ -47,8 +47,8 @@ def judge_waits(code: Code, waits: Iterable[FlagWait]) -> Iterator[Finding]:
     """What is wrong with each of a kernel's waits for flags, or that it is right."""
     waits = tuple(waits)
     for wait in waits:
-        found = list(_judged(code, wait, waits))
-        yield from found or [_right(code, wait)]
+        findings = list(_judged(code, wait, waits))
+        yield from findings or [_right(code, wait)]
 
 
 def _judged(code: Code, wait: FlagWait, waits: tuple[FlagWait, ...]) -> Iterator[Finding]:
@@ -201,7 +201,7 @@ def _acquired_by(code: Code, wait: FlagWait, i: int) -> int:
     instruction = code[i]
     if instruction.op is Op.INVALIDATE:
         # A fence's, or that of an acquiring load: machine code's MEMBAR alone orders, and drops no lines.
-        before = [one.scope for one in code.instructions[max(0, i - 6) : i] if one.op is Op.FENCE]
+        before = [earlier.scope for earlier in code.instructions[max(0, i - 6) : i] if earlier.op is Op.FENCE]
         return max(map(width, before or [code[wait.at].scope or "gpu"]))
     if instruction.order not in ACQUIRES or (code.language == "sass" and _is_half_a_fence(code, i)):
         return 0
@@ -214,7 +214,7 @@ def _acquired_by(code: Code, wait: FlagWait, i: int) -> int:
 def _is_half_a_fence(code: Code, i: int) -> bool:
     """Whether it is a MEMBAR that CCTL.IVALL completes, or that belongs to a proxy fence."""
     following = code.instructions[i + 1 : i + 5]
-    is_of_proxy = ".ALL" in code[i].text and any(one.op is Op.PROXY_FENCE for one in following)
+    is_of_proxy = ".ALL" in code[i].text and any(later.op is Op.PROXY_FENCE for later in following)
     return code[i].op is Op.FENCE and (is_of_proxy or width(code[i].scope) >= width("gpu"))
 
 

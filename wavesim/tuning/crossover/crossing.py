@@ -100,7 +100,7 @@ class _Search:
     device: Device
     ways: tuple[ComparedPlan, ...]
     cells: list[tuple[int, int]]
-    found: dict[int, SizeGains] = field(default_factory=dict)
+    simulated: dict[int, SizeGains] = field(default_factory=dict)
 
     def question(self, index: int) -> SizeQuestion:
         m = self.cells[index][1]
@@ -112,13 +112,13 @@ class _Search:
 
     def wanted(self) -> list[int]:
         """Cells to simulate next: first some over all, then halfway where the best way changes."""
-        if not self.found:
+        if not self.simulated:
             return _spread(len(self.cells))
-        known = sorted(self.found)
+        known = sorted(self.simulated)
         return [
-            (one + other) // 2
-            for one, other in pairwise(known)
-            if other - one > 1 and self.found[one].best != self.found[other].best
+            (low + high) // 2
+            for low, high in pairwise(known)
+            if high - low > 1 and self.simulated[low].best != self.simulated[high].best
         ]
 
 
@@ -158,9 +158,9 @@ def crossover_of(
     kept, left_out = accepted_ways(family.pipeline(cells[-1][1]), device, ways or ways_of(), basis)
     search, lost = _Search(family, device, kept, cells), list[str]()
     is_complete = _run(search, executor, progress, lost)
-    if not search.found:
+    if not search.simulated:
         raise KeyboardInterrupt  # before the first size there is no table to return
-    sizes = tuple(search.found[index] for index in sorted(search.found))
+    sizes = tuple(search.simulated[index] for index in sorted(search.simulated))
     return Crossover(
         family.name,
         device.name,
@@ -189,12 +189,12 @@ def _run(
             with closing(_answers(questions, executor, lost)) as answers:
                 for index, traces in answers:
                     first, last = search.cells[index]
-                    search.found[index] = SizeGains(
+                    search.simulated[index] = SizeGains(
                         first, last, gains_of(search.ways, traces, search.known(index))
                     )
                     tell(
-                        len(search.found),
-                        len(search.found) + len(questions) - len(questions.keys() & search.found),
+                        len(search.simulated),
+                        len(search.simulated) + len(questions) - len(questions.keys() & search.simulated),
                     )
     except KeyboardInterrupt:
         return False

@@ -37,17 +37,17 @@ def plan_for(m: int) -> str:
 '''
 
 
-def provenance(found: Crossover) -> dict[str, Any]:
+def provenance(crossover: Crossover) -> dict[str, Any]:
     """What a table is of, and what it rests on."""
-    forecast = found.forecast
+    forecast = crossover.forecast
     return {
         "made_by": f"wavesim {wavesim.__version__}",
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-        "family": found.family,
-        "device": found.device,
-        "m_from": found.m_from,
-        "m_to": found.m_to,
-        "is_complete": found.is_complete,
+        "family": crossover.family,
+        "device": crossover.device,
+        "m_from": crossover.m_from,
+        "m_to": crossover.m_to,
+        "is_complete": crossover.is_complete,
         **{key: value for key, value in forecast.as_json().items() if key not in OF_ONE_SIZE},
     }
 
@@ -55,7 +55,7 @@ def provenance(found: Crossover) -> dict[str, Any]:
 OF_ONE_SIZE = ("improvement_points", "low", "high", "interval")
 
 
-def table_json(found: Crossover) -> list[dict[str, Any]]:
+def table_json(crossover: Crossover) -> list[dict[str, Any]]:
     """The rows: `plan` is the plan's word, in the tile order `order`."""
     return [
         {
@@ -67,29 +67,32 @@ def table_json(found: Crossover) -> list[dict[str, Any]]:
             "low": round(row.low, 2),
             "high": round(row.high, 2),
         }
-        for row in found.table
+        for row in crossover.table
     ]
 
 
-def dispatch_json(found: Crossover) -> str:
+def dispatch_json(crossover: Crossover) -> str:
     """The table with its provenance, as JSON."""
-    return json.dumps({"format": FORMAT, **provenance(found), "table": table_json(found)}, indent=1) + "\n"
+    return (
+        json.dumps({"format": FORMAT, **provenance(crossover), "table": table_json(crossover)}, indent=1)
+        + "\n"
+    )
 
 
-def dispatch_python(found: Crossover) -> str:
+def dispatch_python(crossover: Crossover) -> str:
     """The table as a Python module with the function `plan_for`. Names in it are comments or literals."""
-    said = provenance(found)
+    said = provenance(crossover)
     lines = [f"{name}: {_text(value)}" for name, value in said.items() if value not in ("", [], ())]
     header = "\n".join(f"# {line}" for text in lines for line in wrap(text, 105, subsequent_indent="    "))
     return PYTHON.format(
         version=wavesim.__version__,
         date=said["date"],
         header=header,
-        m_from=found.m_from,
-        m_to=found.m_to,
-        first=_tuple(row.m_from for row in found.table),
-        plans=_tuple(row.way.name for row in found.table),
-        gains=_tuple(round(row.gain_points, 1) for row in found.table),
+        m_from=crossover.m_from,
+        m_to=crossover.m_to,
+        first=_tuple(row.m_from for row in crossover.table),
+        plans=_tuple(row.way.name for row in crossover.table),
+        gains=_tuple(round(row.gain_points, 1) for row in crossover.table),
     )
 
 

@@ -60,13 +60,13 @@ def gains_of(
     ways: Sequence[ComparedPlan], traces: Sequence[Trace | None], known: KnownCosts
 ) -> Mapping[ComparedPlan, Forecast]:
     """Each way against the fastest stream sync."""
-    found = {way: trace for way, trace in zip(ways, traces, strict=True) if trace is not None}
-    stream_ns = min(trace.time_ns for way, trace in found.items() if way.is_baseline)
+    traced = {way: trace for way, trace in zip(ways, traces, strict=True) if trace is not None}
+    stream_ns = min(trace.time_ns for way, trace in traced.items() if way.is_baseline)
     return {
         way: known.forecast(
             trace, known.points(trace.time_ns, stream_ns), tuple(filter(None, (way.plan.caveat,)))
         )
-        for way, trace in found.items()
+        for way, trace in traced.items()
     }
 
 

@@ -30,5 +30,10 @@ def backend_of(device: Device) -> str:
     """The backend whose kernels were timed on GPUs like this one; "" where there is none."""
     kernels = read_toml(KERNELS).items()
     return next(
-        (name for name, one in kernels if tuple(one["compute_capability"]) == device.compute_capability), ""
+        (
+            name
+            for name, kernel in kernels
+            if tuple(kernel["compute_capability"]) == device.compute_capability
+        ),
+        "",
     )

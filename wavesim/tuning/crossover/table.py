@@ -56,7 +56,11 @@ def table_of(
     Between two sizes that were not simulated next to each other a row begins at the later one.
     """
     chosen = _path(sizes, margin_points)
-    firsts = [0, *(i for i, (one, other) in enumerate(pairwise(chosen), start=1) if one != other), len(sizes)]
+    firsts = [
+        0,
+        *(i for i, (first, second) in enumerate(pairwise(chosen), start=1) if first != second),
+        len(sizes),
+    ]
     rows = []
     for first, following in pairwise(firsts):
         way, inside = chosen[first], sizes[first:following]
