@@ -4,7 +4,7 @@ Example: under row semaphores GPT-3's MLP is two kernels with a header each; und
 `Persistent(fused=True)` it is one, whose header has both stages.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,6 +12,9 @@ from wavesim.model.device import Device
 from wavesim.model.kernel import Block
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
+from wavesim.plan.resolved import resolve
+from wavesim.safety.deadlock import safety_of
+from wavesim.safety.verdict import SafetyVerdict
 from wavesim_gpu.kernels.backend import SPACES, Backend
 from wavesim_gpu.kernels.backends import DEFAULT, backends_of, require_runs
 from wavesim_gpu.kernels.stage_backend import KernelLaunch, StageBackend
@@ -54,38 +57,36 @@ def kernels_of(
         backend = backends[names[0]]
         assert isinstance(backend, Backend), "only GEMM backends run fused plans"
         return (PlannedKernel(names, backend, backend.fused_launch(pipeline, plan, device)),)
-    found = []
-    for index, stage in enumerate(pipeline.stages):
+    kernels = []
+    # The first stage starts only after all that the caller did before.
+    for stage, turn in zip(pipeline.stages, resolve(pipeline, plan).turns, strict=True):
         backend = backends[stage.name]
-        launch = backend.launch(stage.work, plan, device)
-        # The first stage starts only after all that the caller did before.
-        is_dependent = plan.turn_of(pipeline, index).is_early
-        found.append(PlannedKernel((stage.name,), backend, replace(launch, is_dependent=is_dependent)))
-    return tuple(found)
+        launch = replace(backend.launch(stage.work, plan, device), is_dependent=turn.is_early)
+        kernels.append(PlannedKernel((stage.name,), backend, launch))
+    return tuple(kernels)
 
 
-def launched_clusters(
-    pipeline: Pipeline, plan: Plan, device: Device, default: str = DEFAULT
-) -> dict[str, int]:
-    """How many of each stage's blocks form a cluster, whose blocks are issued together."""
+def launched_safety(pipeline: Pipeline, plan: Plan, device: Device, default: str = DEFAULT) -> SafetyVerdict:
+    """The verdict on a plan by the blocks and clusters that its kernels launch. Raises as `kernels_of`."""
     kernels = kernels_of(pipeline, plan, device, default)
-    return {name: kernel.launch.cluster for kernel in kernels for name in kernel.stages}
+    clusters = {name: kernel.launch.cluster for kernel in kernels for name in kernel.stages}
+    return safety_of(pipeline, plan, device, _launched_blocks(kernels, pipeline, device), clusters)
 
 
-def launched_blocks(
-    pipeline: Pipeline, plan: Plan, device: Device, default: str = DEFAULT
+def _launched_blocks(
+    kernels: Sequence[PlannedKernel], pipeline: Pipeline, device: Device
 ) -> dict[str, Block]:
     """What each stage's blocks occupy at least, as the backends launch them and the pipeline describes them.
 
     Their registers are known only once they are compiled: those described, as far as the block then fits.
     """
-    found = {}
-    for kernel in kernels_of(pipeline, plan, device, default):
+    blocks = {}
+    for kernel in kernels:
         launch = kernel.launch
         for name in kernel.stages:
             described = pipeline.stage(name).kernel.block
             threads = max(launch.threads, described.threads)
             most = device.registers_per_sm // (threads * REGISTER_UNIT) * REGISTER_UNIT
             shared = max(launch.dynamic_shared_bytes, described.shared_bytes)
-            found[name] = Block(threads, min(described.registers, most), 0, shared)
-    return found
+            blocks[name] = Block(threads, min(described.registers, most), 0, shared)
+    return blocks

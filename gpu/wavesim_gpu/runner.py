@@ -18,7 +18,6 @@ from wavesim.errors import DescriptionError, WavesimError
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan, StreamSync
-from wavesim.safety.deadlock import safety_of
 from wavesim.trace.trace import Trace
 from wavesim_gpu.cusync.sync_state import LIMIT_S
 from wavesim_gpu.driver.clocks import Reading, Sampler
@@ -29,7 +28,7 @@ from wavesim_gpu.driver.operands import Operands, bind, random_operands
 from wavesim_gpu.driver.references import is_right, reference, relative_errors
 from wavesim_gpu.driver.timing import Contender, interleaved_ns, run_in_turn
 from wavesim_gpu.kernels.backends import DEFAULT, backend_named, backends_of, require_computes
-from wavesim_gpu.planned_kernels import launched_blocks, launched_clusters
+from wavesim_gpu.planned_kernels import launched_safety
 from wavesim_gpu.program import Program
 from wavesim_gpu.record.measured_trace import build_trace
 
@@ -235,9 +234,7 @@ def require_safe(pipeline: Pipeline, plan: Plan, device: Device, default: str = 
 
     Also behind a wait-kernel, which takes a slot itself; judged by the blocks and clusters that are launched.
     """
-    blocks = launched_blocks(pipeline, plan, device, default)
-    clusters = launched_clusters(pipeline, plan, device, default)
-    verdict = safety_of(pipeline, plan, device, blocks, clusters)
+    verdict = launched_safety(pipeline, plan, device, default)
     if not verdict.is_safe:
         can_deadlock = verdict.worst is not None
         fix = ". Use wait_kernel=True" if can_deadlock and not plan.launch.wait_kernel else ""

@@ -25,7 +25,7 @@ from wavesim.errors import DeadlockError, DescriptionError, DeviceError, Waiter
 from wavesim.model.kernel import Block
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
-from wavesim.plan.semaphores import semaphore_arrays
+from wavesim.plan.resolved import ResolvedPlan, resolve
 from wavesim.safe_io.bounds import real
 from wavesim.safety.deadlock import safety_of
 from wavesim_gpu.cusync.sync_state import counter_name
@@ -54,6 +54,10 @@ class Synchronised:
         self._seen: dict[str, Block] | None = None  # what the kernels occupied at the last check
         self._last: Any = None  # the stream of the last run
         self._streams: list[Any] = []
+
+    @cached_property
+    def _resolved(self) -> ResolvedPlan:
+        return resolve(self.pipeline, self.plan)
 
     @cached_property
     def buffer(self) -> torch.Tensor:
@@ -103,10 +107,9 @@ class Synchronised:
             return
         self.buffer[1:REPORT_WORDS].zero_()
         _, _, stage, x, y, word, seen, awaited = report
-        arrays = semaphore_arrays(self.pipeline, self.plan)
         counter = word - REPORT_WORDS
         # Between starts and semaphores a CUDA header has one counter more.
-        named = counter_name(arrays, self._names, counter + (counter >= len(self._names)))
+        named = counter_name(self._resolved.arrays, self._names, counter + (counter >= len(self._names)))
         waiter = Waiter(
             self._names[stage], (x, y, 0), sm=-1, slot=-1, semaphore=named, seen=seen, awaited=awaited
         )
@@ -116,7 +119,7 @@ class Synchronised:
 
     def _options(self, number: int) -> dict[str, Any]:
         """What Triton's launch is told: that a kernel starts ahead of its turn."""
-        is_early = self.plan.turn_of(self.pipeline, number).is_early
+        is_early = self._resolved.turns[number].is_early
         return {"launch_pdl": True} if is_early else {}
 
     def _first_run(self, launches: tuple[Launch, ...]) -> None:

@@ -11,7 +11,7 @@ import pytest
 from attention_layers import attention, layer
 from cubin_facts import registers_at_launch
 
-from wavesim.codegen.single_stage import stage_header
+from wavesim.codegen.cuda import stage_header
 from wavesim.model.device import load
 from wavesim.plan.parsing import parse_plan
 from wavesim_gpu.driver.compiler import Build, compile_cubin

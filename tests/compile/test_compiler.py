@@ -7,8 +7,7 @@ import pytest
 from faults import cotenant
 from small_pipelines import pair
 
-from wavesim.codegen.cuda import generate
-from wavesim.codegen.single_stage import stage_header
+from wavesim.codegen.cuda import generate, stage_header
 from wavesim.errors import CompileError, DescriptionError
 from wavesim.model.device import load
 from wavesim.model.kernel import Gemm

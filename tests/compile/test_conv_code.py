@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from conv_cases import conv_chain, residual_block
 
-from wavesim.codegen.single_stage import stage_header
+from wavesim.codegen.cuda import stage_header
 from wavesim.model.device import load
 from wavesim.plan.parsing import parse_plan
 from wavesim_gpu.driver.compiler import Build, compile_cubin

@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 from small_pipelines import pair
 
-from wavesim.codegen.single_stage import stage_header
+from wavesim.codegen.cuda import stage_header
 from wavesim.errors import DescriptionError
 from wavesim.model.device import load
 from wavesim.plan.launch import StreamPerStage

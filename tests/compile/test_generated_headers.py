@@ -15,7 +15,7 @@ from generated_cuda import (
 )
 
 from wavesim.cli.command_line import main
-from wavesim.codegen.cuda import generate
+from wavesim.codegen.cuda import generate, stage_header
 from wavesim.codegen.options import (
     AVOID_CUSTOM_ORDER,
     PLAIN_STORE,
@@ -25,7 +25,6 @@ from wavesim.codegen.options import (
 )
 from wavesim.codegen.orders import order_sets
 from wavesim.codegen.policies import derive_policies
-from wavesim.codegen.single_stage import stage_header
 from wavesim.errors import CompileError, DescriptionError
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import load

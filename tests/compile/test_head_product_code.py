@@ -2,7 +2,7 @@
 
 import pytest
 
-from wavesim.codegen.single_stage import stage_header
+from wavesim.codegen.cuda import stage_header
 from wavesim.model.device import load
 from wavesim.plan.parsing import parse_plan
 from wavesim.workloads.attention_chain import paper_attention

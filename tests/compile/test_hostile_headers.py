@@ -7,9 +7,8 @@ import pytest
 from generated_cuda import expected_numbers, host_compiler, probe, run_on_host
 from hostile_names import HOSTILE, INJECTED, chain, plan_named
 
-from wavesim.codegen.cuda import generate
+from wavesim.codegen.cuda import generate, stage_header
 from wavesim.codegen.names import Names
-from wavesim.codegen.single_stage import stage_header
 from wavesim.errors import CompileError
 from wavesim.model.device import load
 from wavesim.plan.plan import SemaphoreSync

@@ -4,7 +4,7 @@ import pytest
 from attention_layers import attention, decode, decode_layer, layer
 from row_chains import norm_chain
 
-from wavesim.codegen.single_stage import stage_header
+from wavesim.codegen.cuda import stage_header
 from wavesim.model.device import load
 from wavesim.plan.parsing import parse_plan
 from wavesim_gpu.driver.compiler import Build, compile_cubin

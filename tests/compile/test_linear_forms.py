@@ -9,7 +9,7 @@ import subprocess
 import pytest
 from cubin_facts import registers_at_launch
 
-from wavesim.codegen.single_stage import stage_header
+from wavesim.codegen.cuda import stage_header
 from wavesim.errors import DescriptionError
 from wavesim.model.dependency import gemm_rows
 from wavesim.model.device import load

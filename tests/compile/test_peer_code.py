@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from wavesim.codegen.single_stage import stage_header
+from wavesim.codegen.cuda import stage_header
 from wavesim.lint.check import findings_of
 from wavesim.lint.finding import Known
 from wavesim.lint.ptx import listing_of_ptx

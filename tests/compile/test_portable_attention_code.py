@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from wavesim.codegen.single_stage import stage_header
+from wavesim.codegen.cuda import stage_header
 from wavesim.model.attention import Attention, AttentionDecode
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import load

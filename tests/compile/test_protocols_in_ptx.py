@@ -8,7 +8,7 @@ from attention_layers import decode, decode_layer
 from row_chains import norm_chain
 from small_pipelines import pair
 
-from wavesim.codegen.single_stage import stage_header
+from wavesim.codegen.cuda import stage_header
 from wavesim.lint.instruction import Instruction, Op
 from wavesim.lint.ptx import listing_of_ptx
 from wavesim.litmus.protocol import Protocol, protocols

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from wavesim.codegen.single_stage import stage_header
+from wavesim.codegen.cuda import stage_header
 from wavesim.model.device import load
 from wavesim.model.epilogue import CacheStore, Rope
 from wavesim.model.kernel import Gemm

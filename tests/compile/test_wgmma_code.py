@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 from small_pipelines import chain
 
-from wavesim.codegen.single_stage import stage_header
+from wavesim.codegen.cuda import stage_header
 from wavesim.model.device import load
 from wavesim.plan.parsing import parse_plan
 from wavesim_gpu.driver.compiler import Build, compile_cubin

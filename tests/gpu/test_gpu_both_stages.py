@@ -6,7 +6,7 @@ import pytest
 from cubin_facts import registers_at_launch
 from small_pipelines import chain, pair
 
-from wavesim.codegen.single_stage import stage_header
+from wavesim.codegen.cuda import stage_header
 from wavesim.errors import DeadlockError, DescriptionError, DeviceError
 from wavesim.model.dependency import gemm_rows
 from wavesim.model.device import load

@@ -3,7 +3,7 @@
 import pytest
 from small_pipelines import SMALL, chain, pair
 
-from wavesim.codegen.single_stage import stage_header
+from wavesim.codegen.cuda import stage_header
 from wavesim.errors import DeadlockError
 from wavesim.plan.order import Grouped
 from wavesim.plan.plan import SemaphoreSync

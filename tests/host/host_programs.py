@@ -14,7 +14,6 @@ from pathlib import Path
 from host_sources import build
 
 from wavesim.codegen.cuda import generate
-from wavesim.codegen.stage_text import StageLinks
 from wavesim.model.accesses import Accesses
 from wavesim.model.attention import AttentionDecode
 from wavesim.model.convolution import Conv2D
@@ -30,8 +29,8 @@ from wavesim.plan.order import Grouped, Reversed, RowMajor
 from wavesim.plan.parsing import plan_of_words
 from wavesim.plan.plan import Plan, SemaphoreSync
 from wavesim.plan.policy import RowSync, TileSync
+from wavesim.plan.resolved import resolve
 from wavesim.plan.schedule import Persistent
-from wavesim.plan.semaphores import semaphore_arrays
 from wavesim.plan.sync import Semaphores
 from wavesim_gpu.cusync.waits import wait_schedule
 
@@ -64,9 +63,9 @@ class Program:
 
 def wait_lists(pipeline: Pipeline, plan: Plan) -> str:
     """C++ of what each tile and split of consuming stages awaits and when, as wait_schedule.cuh has it."""
-    order, arrays, text = Precedence(Accesses(pipeline)), semaphore_arrays(pipeline, plan), ""
+    order, resolved, text = Precedence(Accesses(pipeline)), resolve(pipeline, plan), ""
     for stage in pipeline.stages:
-        inputs = {edge[0]: array for array, edge in StageLinks.of(stage.name, arrays).inputs}
+        inputs = resolved.inputs(stage.name)
         if inputs:
             lists = wait_schedule(order, stage, inputs, by_tile=True)
             steps = ", ".join(f"{{{', '.join(map(str, step))}}}" for step in lists.steps.tolist())

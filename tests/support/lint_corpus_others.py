@@ -13,7 +13,7 @@ from pathlib import Path
 from lint_cases import FOLDER, cases
 from lint_corpus import CACHE, keep
 
-from wavesim.codegen.single_stage import stage_header
+from wavesim.codegen.cuda import stage_header
 from wavesim.lint.disassembler import disassembly
 from wavesim.model.device import load
 from wavesim.plan.parsing import plan_of_words

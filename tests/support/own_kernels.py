@@ -14,8 +14,7 @@ from faults import cotenant
 from row_chains import norm_chain, residual_pair, softmax_chain
 from small_pipelines import pair
 
-from wavesim.codegen.cuda import generate
-from wavesim.codegen.single_stage import stage_header
+from wavesim.codegen.cuda import generate, stage_header
 from wavesim.evaluation.foreign_pairs import ForeignPair
 from wavesim.model.device import load
 from wavesim.plan.parsing import parse_plan

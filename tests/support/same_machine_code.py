@@ -100,7 +100,7 @@ def described(case):
 
 def instances(case):
     """(source, expression, build, header) of each of a case's kernels."""
-    from wavesim.codegen.single_stage import stage_header
+    from wavesim.codegen.cuda import stage_header
     from wavesim.model.device import load
     from wavesim_gpu.driver.compiler import Build
     from wavesim_gpu.planned_kernels import kernels_of

@@ -1,4 +1,4 @@
-"""Pieces of CUDA text: names, index expressions, tables and functions.
+"""Pieces of CUDA text: index expressions, tables and functions, and what all parts of a header are made from.
 
 Example: `Sizes(is_constant=True)` declares `static constexpr int columns = 24` and static functions;
 `Sizes(is_constant=False)` declares `int columns` and const member functions with the very same bodies.
@@ -9,7 +9,11 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from wavesim.codegen.names import Names
+from wavesim.codegen.options import PLAIN_STORE, Option, is_used
 from wavesim.model.dependency import Index
+from wavesim.plan.resolved import ResolvedPlan
+from wavesim.plan.semaphores import Edge, SemaphoreArray
 from wavesim.safe_io.escaping import literal
 
 INDENT = "    "
@@ -86,3 +90,36 @@ def quiet(head: str, body: Sequence[str]) -> str:
         if word
     ]
     return f"{name}({', '.join(kept)})"
+
+
+@dataclass(frozen=True)
+class HeaderFacts:
+    """What every part of a header is written from."""
+
+    resolved: ResolvedPlan
+    options: tuple[Option, ...]
+    names: Names
+    sizes: Sizes
+    space: str
+
+    @property
+    def first_semaphore(self) -> int:
+        """Where semaphores begin among the counters: after one per stage and `gave_up`."""
+        return len(self.resolved.names) + 1
+
+    def is_used(self, option: str, subject: str) -> bool:
+        """Whether an option is used for a stage or dependency."""
+        return is_used(self.options, option, subject)
+
+    def has_one_poster(self, array: SemaphoreArray) -> bool:
+        """Whether posts to an array are plain stores."""
+        return self.is_used(PLAIN_STORE, " -> ".join(array.edges[0]))
+
+    def member(self, edge: Edge, stage: str) -> str:
+        """The data member of a stage that holds a dependency, where sizes are known at run time only."""
+        producer, consumer = map(self.names.stage, edge)
+        return f"to_{consumer}" if edge[0] == stage else f"from_{producer}"
+
+    def reach(self, edge: Edge, stage: str) -> str:
+        """What stands before a member of a dependency's struct, as a stage reaches it."""
+        return self.sizes.reach(self.names.edge(edge), self.member(edge, stage))

@@ -7,44 +7,38 @@ for what a consumer tile reads, `need_0(x, y)`.
 from collections.abc import Iterable
 from itertools import chain
 
-from wavesim.codegen.cuda_text import INDENT, Sizes, index_text, table_lines
+from wavesim.codegen.cuda_text import INDENT, HeaderFacts, Sizes, index_text, table_lines
 from wavesim.codegen.formulas import PolicyFormula, fitted_formula, policy_formula
-from wavesim.codegen.names import Names
-from wavesim.codegen.options import PLAIN_STORE, Option, is_used
 from wavesim.codegen.tile_map import fit_map
 from wavesim.errors import DescriptionError
 from wavesim.model.kernel import Grid
-from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import TileSet
 from wavesim.plan.semaphores import Edge, SemaphoreArray
 from wavesim.safe_io.escaping import cuda_comment, literal
 
 
 def array_lines(
-    pipeline: Pipeline,
-    array: SemaphoreArray,
-    options: tuple[Option, ...],
-    sizes: Sizes,
-    names: Names,
-    edges: tuple[Edge, ...] | None = None,
+    header: HeaderFacts, array: SemaphoreArray, edges: tuple[Edge, ...] | None = None
 ) -> Iterable[str]:
     """A struct per edge; of those that share semaphores the first holds the map. `edges`: only these."""
     wanted = array.edges if edges is None else tuple(edge for edge in array.edges if edge in edges)
+    names = header.names
     for number, edge in enumerate(wanted):
         producer, consumer = (names.stage(stage) for stage in edge)
         yield f"// Dependency of {consumer} on {producer}, policy {cuda_comment(array.policy.name)}."
         base = "" if number == 0 else f" : {names.edge(wanted[0])}"
         yield f"struct {names.edge(edge)}{base} {{"
-        body = [] if number else _policy_lines(pipeline, array, options, sizes, producer)
-        body += _need_lines(pipeline, edge, sizes, names) if edges is None else []
+        body = [] if number else _policy_lines(header, array, producer)
+        body += _need_lines(header, edge) if edges is None else []
         while body and not body[-1]:
             body.pop()
         yield from (INDENT + line if line and not line.startswith("#") else line for line in body)
         yield "};\n"
 
 
-def formula_of(array: SemaphoreArray, grid: Grid, sizes: Sizes) -> PolicyFormula | None:
-    """The formula of an array's policy, or None where only a table on this grid can say it."""
+def formula_of(array: SemaphoreArray, sizes: Sizes) -> PolicyFormula | None:
+    """The formula of an array's policy, or None where only a table on its grid can say it."""
+    grid = array.grid
     known = policy_formula(array.policy, grid if sizes.is_constant else None)
     if known is not None or not sizes.is_constant:
         return known
@@ -52,23 +46,16 @@ def formula_of(array: SemaphoreArray, grid: Grid, sizes: Sizes) -> PolicyFormula
     return None if fitted is None else fitted_formula(fitted, grid)
 
 
-def has_one_poster(array: SemaphoreArray, options: tuple[Option, ...]) -> bool:
-    """Whether posts are plain stores."""
-    return is_used(options, PLAIN_STORE, " -> ".join(array.edges[0]))
-
-
-def _policy_lines(
-    pipeline: Pipeline, array: SemaphoreArray, options: tuple[Option, ...], sizes: Sizes, producer: str
-) -> list[str]:
-    grid = pipeline.stage(array.producer).grid
-    first = array.first + len(pipeline.stages) + 1
-    is_alone = str(has_one_poster(array, options)).lower()
+def _policy_lines(header: HeaderFacts, array: SemaphoreArray, producer: str) -> list[str]:
+    sizes, grid = header.sizes, array.grid
+    first = array.first + header.first_semaphore
+    is_alone = str(header.has_one_poster(array)).lower()
     return [
         f"{sizes.members(columns=grid.x, rows=grid.y)}  // tiles of {producer}",
         f"{sizes.members(first=first)}  // its first semaphore among the counters",
         f"static constexpr bool has_one_poster = {is_alone};",
         "",
-        *_map_lines(array, grid, sizes, producer),
+        *_map_lines(array, sizes, producer),
         "",
         "#if defined(__CUDACC__)",
         f"// Until tile (x, y) of {producer} is there; false if not in time. All threads call it.",
@@ -86,9 +73,9 @@ def _wait(name: str) -> str:
     return f"return {name}(counters, first + semaphore(x, y), static_cast<unsigned>(value(x, y)));"
 
 
-def _map_lines(array: SemaphoreArray, grid: Grid, sizes: Sizes, producer: str) -> list[str]:
+def _map_lines(array: SemaphoreArray, sizes: Sizes, producer: str) -> list[str]:
     said = f"// The semaphore that tile (x, y) of {producer} posts, and its value once the tile is there."
-    formula = formula_of(array, grid, sizes)
+    formula = formula_of(array, sizes)
     if formula is not None:
         return [
             "// How many semaphores there are.",
@@ -119,8 +106,8 @@ def _require_constant(sizes: Sizes, what: str) -> None:
         )
 
 
-def _need_lines(pipeline: Pipeline, edge: Edge, sizes: Sizes, names: Names) -> list[str]:
-    dependency = pipeline.dependency_of(edge[1])
+def _need_lines(header: HeaderFacts, edge: Edge) -> list[str]:
+    names, dependency = header.names, header.resolved.pipeline.dependency_of(edge[1])
     assert dependency is not None, "every edge comes from a dependency"
     needs = [need for need in dependency.needs if need.stage.name == edge[0]]
     lines = [
@@ -129,7 +116,7 @@ def _need_lines(pipeline: Pipeline, edge: Edge, sizes: Sizes, names: Names) -> l
     ]
     for number, need in enumerate(needs):
         lines.append(f"// {cuda_comment(str(need))}")
-        lines += _box_lines(need, dependency.consumer.stage.grid, number, sizes)
+        lines += _box_lines(need, dependency.consumer.stage.grid, number, header.sizes)
     return lines
 
 

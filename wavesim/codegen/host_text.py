@@ -1,46 +1,78 @@
-"""CUDA text for the host: zero the counters before a run, and ask after it whether every tile came.
+"""CUDA text for the host: fill in the grids, zero the counters before a run, ask after it for missing tiles.
 
 Example: `prepare_run(counters, stream)` before the first launch, `check_run(counters, missing)` after the
-last: anything but cudaSuccess means that outputs are not whole, and `missing` says "a tile of gemm1".
+last: anything but cudaSuccess means that outputs are not whole, and `missing` says "a tile of gemm1". Where
+sizes are known at run time only, `auto run = mlp::run_with({24, 8, 1}, {48, 8, 1})` comes first: `run.gemm1`
+is the parameter that the first kernel takes, `run.counter_count` how many counters to zero.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from wavesim.codegen.cuda_text import INDENT, Sizes
+from wavesim.codegen.cuda_text import INDENT, HeaderFacts
 from wavesim.codegen.header_text import HOST_FUNCTIONS
-from wavesim.codegen.names import Names
-from wavesim.codegen.stage_text import member_of
-from wavesim.model.pipeline import Pipeline
-from wavesim.plan.semaphores import SemaphoreArray
+from wavesim.plan.semaphores import Edge, SemaphoreArray
 
 
-def host_lines(
-    pipeline: Pipeline, arrays: Sequence[SemaphoreArray], names: Names, sizes: Sizes
-) -> Iterator[str]:
+def host_lines(header: HeaderFacts) -> Iterator[str]:
     """Three functions; those that call CUDA are there where its runtime API is, as with nvcc."""
-    is_constant = sizes.is_constant
+    is_constant = header.sizes.is_constant
+    if not is_constant:
+        yield from _run_lines(header)
     parameters, argument = ("", "") if is_constant else ("const Run& run, ", "run, ")
-    yield from _missing_lines(pipeline, arrays, names, sizes, parameters)
+    yield from _missing_lines(header, parameters)
     yield "\n#if defined(CUDART_VERSION) && !defined(__CUDACC_RTC__)"
     count = "counter_count" if is_constant else "run.counter_count"
     yield from HOST_FUNCTIONS.format(parameters=parameters, argument=argument, count=count).splitlines()
     yield "#endif\n"
 
 
-def _missing_lines(
-    pipeline: Pipeline, arrays: Sequence[SemaphoreArray], names: Names, sizes: Sizes, parameters: str
-) -> Iterator[str]:
+def _missing_lines(header: HeaderFacts, parameters: str) -> Iterator[str]:
+    arrays, names = header.resolved.arrays, header.names
     yield "// What a wait that gave up had waited for, by what it wrote to counters[gave_up]."
     used = parameters if arrays else parameters.replace(" run", "")
     yield f"inline const char* missing_tile({used}unsigned value) {{"
     yield f"{INDENT}const int counter = static_cast<int>(value) - 1;"
     yield f"{INDENT}if (counter < 0) return nullptr;"
-    for number, stage in enumerate(pipeline.stages):
-        yield f'{INDENT}if (counter == {number}) return "the start of {names.stage(stage.name)}";'
+    for number, stage in enumerate(header.resolved.names):
+        yield f'{INDENT}if (counter == {number}) return "the start of {names.stage(stage)}";'
     for array in arrays:
         edge = array.edges[0]
-        held = f"run.{names.stage(edge[1])}.{member_of(edge, edge[1], names)}."
-        at = f"{names.edge(edge)}::" if sizes.is_constant else held
+        at = header.sizes.reach(
+            names.edge(edge), f"run.{names.stage(edge[1])}.{header.member(edge, edge[1])}"
+        )
         yield f"{INDENT}if (counter >= {at}first && counter < {at}first + {at}count())"
         yield f'{INDENT * 2}return "a tile of {names.stage(array.producer)}";'
     yield from (f'{INDENT}return "a tile";', "}")
+
+
+def _run_lines(header: HeaderFacts) -> Iterator[str]:
+    """The structs `Grid` and `Run` and the function between them."""
+    resolved, names = header.resolved, header.names
+    yield from ("// Tile columns and rows and split-K slices of a stage.", "struct Grid {")
+    yield from (f"{INDENT}int columns, rows, slices;", "};\n")
+    yield from ("// Every stage on the grids of one run: pass each kernel its own.", "struct Run {")
+    for word in map(names.stage, resolved.names):
+        yield f"{INDENT}::{header.space}::{word} {word};"
+    yield from (f"{INDENT}int counter_count;", "};\n")
+    grids = [f"Grid grid_of_{names.stage(stage)}" for stage in resolved.names]
+    yield from ("WAVESIM_FUNCTION constexpr Run run_with(", INDENT + f",\n{INDENT}".join(grids) + ") {")
+    yield f"{INDENT}int counter_count = first_semaphore;"
+    for number, array in enumerate(resolved.arrays):
+        grid = f"grid_of_{names.stage(array.producer)}"
+        members = f"{grid}.columns, {grid}.rows, counter_count"
+        yield f"{INDENT}const {names.edge(array.edges[0])} array_{number}{{{members}}};"
+        yield f"{INDENT}counter_count += array_{number}.count();"
+    yield f"{INDENT}return {{"
+    for stage in resolved.names:
+        grid = f"grid_of_{names.stage(stage)}"
+        values = [f"{grid}.columns", f"{grid}.rows", f"{grid}.slices"]
+        values += [_member(header, array, array.edges[0]) for array in resolved.outputs(stage)]
+        values += [_member(header, array, (name, stage)) for name, array in resolved.inputs(stage).items()]
+        yield f"{INDENT * 2}{{{', '.join(values)}}},"
+    yield from (f"{INDENT * 2}counter_count}};", "}\n")
+
+
+def _member(header: HeaderFacts, array: SemaphoreArray, edge: Edge) -> str:
+    """Edges after an array's first one derive from it, and are initialised by it."""
+    name = f"array_{header.resolved.arrays.index(array)}"
+    return name if edge == array.edges[0] else f"{{{name}}}"

@@ -8,6 +8,7 @@ fill the GPU before the first producer is issued. Here the safety check decides.
 
 from dataclasses import dataclass, replace
 
+from wavesim.codegen.formulas import policy_formula
 from wavesim.model.convolution import Conv2D
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
@@ -15,7 +16,7 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.order import RowMajor
 from wavesim.plan.plan import Plan
-from wavesim.plan.semaphores import edges_of
+from wavesim.plan.resolved import ResolvedPlan, resolve
 from wavesim.safety.deadlock import safety_of
 
 AVOID_WAIT_KERNEL = "avoid wait-kernel"
@@ -47,12 +48,11 @@ def kernel_options(pipeline: Pipeline, plan: Plan) -> tuple[Option, ...]:
     """
     if not plan.sync.has_semaphores:
         return ()
-    consumers = [dependency.consumer.stage for dependency in pipeline.dependencies]
-    is_issued = not plan.schedule.fetches_tiles
+    resolved, is_issued = resolve(pipeline, plan), not plan.schedule.fetches_tiles
     return (
-        *(_custom_order(stage, plan) for stage in pipeline.stages if is_issued),
-        *(_reorder_loads(stage) for stage in consumers),
-        *(_plain_store(pipeline, plan, *edge) for edge in edges_of(pipeline)),
+        *(_custom_order(stage, resolved) for stage in pipeline.stages if is_issued),
+        *(_reorder_loads(dependency.consumer.stage) for dependency in pipeline.dependencies),
+        *(_plain_store(resolved, edge) for edge in resolved.edges),
     )
 
 
@@ -69,6 +69,24 @@ def is_used(options: tuple[Option, ...], name: str, subject: str) -> bool:
     return any(option.is_used for option in options if (option.name, option.subject) == (name, subject))
 
 
+def on_any_grid(options: tuple[Option, ...], resolved: ResolvedPlan) -> tuple[Option, ...]:
+    """The options with those left off that hold only on the pipeline's own grids.
+
+    On a grid of one tile row `Grouped(8)` is row-major and blockIdx would do; on larger grids it is not.
+    """
+    orders = {name: resolved.plan.order_of(name) for name in resolved.names}
+    row_major = {name for name, order in orders.items() if order == RowMajor()}
+    formulas = {edge: policy_formula(array.policy, None) for edge, array in resolved.array_of.items()}
+    alone = {" -> ".join(edge) for edge, formula in formulas.items() if formula and formula.value == "1"}
+    holds = {AVOID_CUSTOM_ORDER: row_major, PLAIN_STORE: alone}
+    return tuple(
+        option
+        if option.subject in holds.get(option.name, {option.subject})
+        else replace(option, is_used=False, why="it does not hold on every grid")
+        for option in options
+    )
+
+
 def _wait_kernel(pipeline: Pipeline, plan: Plan, device: Device) -> Option:
     without = replace(plan, launch=plan.launch.without_wait_kernel)
     found = safety_of(pipeline, without, device)
@@ -76,12 +94,12 @@ def _wait_kernel(pipeline: Pipeline, plan: Plan, device: Device) -> Option:
     return Option(AVOID_WAIT_KERNEL, pipeline.name, found.is_safe, why)
 
 
-def _custom_order(stage: Stage, plan: Plan) -> Option:
-    order = plan.order_of(stage.name)
-    tiles = order.sequence(stage.grid)
-    if tiles == RowMajor().sequence(stage.grid):
+def _custom_order(stage: Stage, resolved: ResolvedPlan) -> Option:
+    if resolved.is_row_major(stage.name):
         why = "the order is row-major, the order in which blocks are issued: blockIdx says which tile it is"
         return Option(AVOID_CUSTOM_ORDER, stage.name, is_used=True, why=why)
+    order = resolved.plan.order_of(stage.name)
+    tiles = order.sequence(stage.grid)
     first = next(i for i, (ours, theirs) in enumerate(zip(tiles, stage.grid, strict=True)) if ours != theirs)
     why = (
         f"the order {order.name} differs from the order in which blocks are issued, first at "
@@ -98,11 +116,8 @@ def _reorder_loads(stage: Stage) -> Option:
     return Option(REORDER_LOADS, stage.name, is_used=False, why=why)
 
 
-def _plain_store(pipeline: Pipeline, plan: Plan, producer: str, consumer: str) -> Option:
-    grid = pipeline.stage(producer).grid
-    table = plan.policy_of(producer, consumer).table(grid)
-    most = max(table.value_of_tile)
-    subject = f"{producer} -> {consumer}"
+def _plain_store(resolved: ResolvedPlan, edge: tuple[str, str]) -> Option:
+    most, subject = max(resolved.array_of[edge].table.value_of_tile), " -> ".join(edge)
     if most == 1:
         why = "every semaphore has one poster, which can store 1 (release) in place of an atomic add"
         return Option(PLAIN_STORE, subject, is_used=True, why=why)

@@ -4,76 +4,48 @@ Example: `struct gemm1` with its grid, `tile_at(position)`, `begin(counters)` an
 what these are made of, for kernels whose warps have roles of their own.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wavesim.codegen.cuda_text import INDENT, Sizes, table_lines
-from wavesim.codegen.dependency_text import formula_of, has_one_poster
+from wavesim.codegen.cuda_text import INDENT, HeaderFacts, Sizes, table_lines
+from wavesim.codegen.dependency_text import formula_of
 from wavesim.codegen.formulas import order_formula
-from wavesim.codegen.names import Names
-from wavesim.codegen.options import AVOID_CUSTOM_ORDER, REORDER_LOADS, Option, is_used
+from wavesim.codegen.options import AVOID_CUSTOM_ORDER, REORDER_LOADS
 from wavesim.errors import DescriptionError
-from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.order import Order, SlicesLast
-from wavesim.plan.plan import Plan
-from wavesim.plan.semaphores import Edge, SemaphoreArray
 from wavesim.safe_io.escaping import cuda_comment
 
 
-@dataclass(frozen=True)
-class StageLinks:
-    """What a stage posts, and what it awaits: an array per producer, with the edge that reads it."""
-
-    outputs: tuple[SemaphoreArray, ...]
-    inputs: tuple[tuple[SemaphoreArray, Edge], ...]
-
-    @classmethod
-    def of(cls, stage: str, arrays: Sequence[SemaphoreArray]) -> "StageLinks":
-        """Of all arrays of a plan."""
-        return cls(
-            tuple(array for array in arrays if array.producer == stage),
-            tuple((array, edge) for array in arrays for edge in array.edges if edge[1] == stage),
-        )
-
-
-def stage_lines(
-    pipeline: Pipeline,
-    stage: Stage,
-    plan: Plan,
-    options: tuple[Option, ...],
-    links: StageLinks,
-    start: "Start",
-    sizes: Sizes,
-    names: Names,
-) -> list[str]:
+def stage_lines(header: HeaderFacts, stage: Stage) -> list[str]:
     """A stage's struct."""
-    order, grid = plan.order_of(stage.name), stage.grid
-    started = pipeline.stages.index(stage)
-    is_reordered = is_used(options, REORDER_LOADS, stage.name)
+    resolved, sizes, start = header.resolved, header.sizes, start_of(header, stage.name)
+    order, grid = resolved.plan.order_of(stage.name), stage.grid
+    started = resolved.names.index(stage.name)
+    inputs, outputs = resolved.inputs(stage.name), resolved.outputs(stage.name)
+    is_reordered = header.is_used(REORDER_LOADS, stage.name)
     body = [
         sizes.members(columns=grid.x, rows=grid.y, slices=grid.z),
-        *_link_members(links, sizes, names),
+        *_link_members(header, stage.name),
         f"static constexpr int started = {started};  // counter of started blocks, for the wait-kernel",
         f"static constexpr bool draws_position = {_word(start.draws)};",
         f"static constexpr bool counts_started = {_word(start.counts)};",
         f"static constexpr bool reorders_loads = {_word(is_reordered)};",
-        f"static constexpr int input_count = {len(links.inputs)}, output_count = {len(links.outputs)};",
+        f"static constexpr int input_count = {len(inputs)}, output_count = {len(outputs)};",
         "",
         "// Thread blocks to launch.",
         *sizes.function("int blocks()", ["return columns * rows * slices;"]),
         f"// The tile of the position-th block to start: order {cuda_comment(order.name)}.",
         *_tile_lines(stage, order, sizes),
         "// What tile (x, y) of the input-th producer posts, and its value once the tile is there.",
-        *_awaited_lines(pipeline, links, sizes, names),
+        *_awaited_lines(header, stage.name),
         "",
         "#if defined(__CUDACC__)",
         *_begin_lines(start, sizes),
         "",
-        *_post_lines(links, options, sizes, names),
+        *_post_lines(header, stage.name),
         "#endif",
     ]
-    name = names.stage(stage.name)
+    name = header.names.stage(stage.name)
     head = [f"// Stage {name}{f': {grid} tiles' if sizes.is_constant else ''}.", f"struct {name} {{"]
     return [*head, *(INDENT + line if line and not line.startswith("#") else line for line in body), "};\n"]
 
@@ -86,28 +58,24 @@ class Start:
     counts: bool
 
 
-def start_of(stage: Stage, plan: Plan, options: tuple[Option, ...], links: StageLinks) -> Start:
+def start_of(header: HeaderFacts, stage: str) -> Start:
     """How a stage's blocks start: blockIdx is the position in the order in which they are issued."""
-    is_custom = plan.sync.has_semaphores and not is_used(options, AVOID_CUSTOM_ORDER, stage.name)
+    plan = header.resolved.plan
+    is_custom = plan.sync.has_semaphores and not header.is_used(AVOID_CUSTOM_ORDER, stage)
     draws = plan.schedule.fetches_tiles or is_custom
-    return Start(draws, bool(links.outputs) and plan.launch.wait_kernel and not draws)
-
-
-def member_of(edge: Edge, stage: str, names: Names) -> str:
-    """The data member of a stage that holds a dependency, where sizes are known at run time only."""
-    return f"to_{names.stage(edge[1])}" if edge[0] == stage else f"from_{names.stage(edge[0])}"
+    return Start(draws, bool(header.resolved.outputs(stage)) and plan.launch.wait_kernel and not draws)
 
 
 def _word(flag: bool) -> str:
     return str(flag).lower()
 
 
-def _link_members(links: StageLinks, sizes: Sizes, names: Names) -> list[str]:
-    if sizes.is_constant:
+def _link_members(header: HeaderFacts, stage: str) -> list[str]:
+    if header.sizes.is_constant:
         return []
-    posted = [array.edges[0] for array in links.outputs]
-    lines = [f"{names.edge(edge)} {member_of(edge, edge[0], names)};" for edge in posted]
-    return [*lines, *(f"{names.edge(edge)} {member_of(edge, edge[1], names)};" for _, edge in links.inputs)]
+    edges = [array.edges[0] for array in header.resolved.outputs(stage)]
+    edges += [(producer, stage) for producer in header.resolved.inputs(stage)]
+    return [f"{header.names.edge(edge)} {header.member(edge, stage)};" for edge in edges]
 
 
 def _tile_lines(stage: Stage, order: Order, sizes: Sizes) -> list[str]:
@@ -136,17 +104,15 @@ def _tile_lines(stage: Stage, order: Order, sizes: Sizes) -> list[str]:
     return sizes.function(head, [*place, *look_up], is_formula=False)
 
 
-def _awaited_lines(pipeline: Pipeline, links: StageLinks, sizes: Sizes, names: Names) -> list[str]:
-    lines = []
-    is_formula = all(
-        formula_of(array, pipeline.stage(array.producer).grid, sizes) for array, _ in links.inputs
-    )
-    for number, (_, edge) in enumerate(links.inputs):
-        at = sizes.reach(names.edge(edge), member_of(edge, edge[1], names))
-        condition = "" if number == len(links.inputs) - 1 else f"if (input == {number}) "
+def _awaited_lines(header: HeaderFacts, stage: str) -> list[str]:
+    lines, inputs = [], header.resolved.inputs(stage)
+    is_formula = all(formula_of(array, header.sizes) for array in inputs.values())
+    for number, producer in enumerate(inputs):
+        at = header.reach((producer, stage), stage)
+        condition = "" if number == len(inputs) - 1 else f"if (input == {number}) "
         lines.append(f"{condition}return {{{at}first + {at}semaphore(x, y), {at}value(x, y)}};")
     body = lines or ["return {0, 0};  // it waits for nothing"]
-    return sizes.function("Fact awaited(int input, int x, int y)", body, is_formula=is_formula)
+    return header.sizes.function("Fact awaited(int input, int x, int y)", body, is_formula=is_formula)
 
 
 def _begin_lines(start: Start, sizes: Sizes) -> list[str]:
@@ -174,18 +140,17 @@ def _begin_lines(start: Start, sizes: Sizes) -> list[str]:
     ]
 
 
-def _post_lines(links: StageLinks, options: tuple[Option, ...], sizes: Sizes, names: Names) -> list[str]:
-    each, tell = [], []
-    for array in links.outputs:
-        edge = array.edges[0]
-        at = sizes.reach(names.edge(edge), member_of(edge, edge[0], names))
+def _post_lines(header: HeaderFacts, stage: str) -> list[str]:
+    each, tell, sizes = [], [], header.sizes
+    for array in header.resolved.outputs(stage):
+        at = header.reach(array.edges[0], stage)
         where = f"{at}first + {at}semaphore(tile.x, tile.y)"
-        is_alone = has_one_poster(array, options)
+        is_alone = header.has_one_poster(array)
         each.append(f"post({where}, {_word(is_alone)});")
         tell.append(f"{'store_release' if is_alone else 'add_release'}(counters + {where}, 1);")
     block = ["__syncthreads();  // all threads' stores come before the leader's release"]
     block += ["if (is_leader()) post_tile(counters, tile);"]
-    if not links.outputs:
+    if not each:
         block = ["// Nobody waits for this stage's tiles."]
     loop = sizes.device_function("void each_post(Tile tile, Post post)", each)
     return [

@@ -20,7 +20,8 @@ from wavesim.model.stage import Stage
 from wavesim.plan.order import Order, SlicesLast
 from wavesim.plan.plan import Plan, check_plan
 from wavesim.plan.policy import SemaphoreTable
-from wavesim.plan.semaphores import SemaphoreArray, semaphore_arrays
+from wavesim.plan.resolved import resolve
+from wavesim.plan.semaphores import SemaphoreArray
 from wavesim.plan.waits import position_in_slice, waits_of
 from wavesim.safe_io.escaping import cuda_comment, identifier
 
@@ -68,9 +69,10 @@ class _Module:
 
     def __init__(self, pipeline: Pipeline, plan: Plan) -> None:
         self._pipeline, self._plan = pipeline, plan
-        self._arrays = semaphore_arrays(pipeline, plan)
+        self._resolved = resolve(pipeline, plan)
+        self._arrays = self._resolved.arrays
         self._first = REPORT_WORDS + len(pipeline.stages)
-        self._counters = self._first + sum(array.table.count for array in self._arrays)
+        self._counters = self._first + self._resolved.semaphore_count
         self._tables: list[int] = []
 
     def text(self) -> str:
@@ -111,7 +113,7 @@ class _Module:
         lines = []
         for index, stage in enumerate(self._pipeline.stages):
             how = "behind what is on the stream"
-            if self._arrays and self._plan.turn_of(self._pipeline, index).is_early:
+            if self._arrays and self._resolved.turns[index].is_early:
                 how = "with launch_pdl=True"
             elif index and self._plan.launch.is_multi_stream:
                 start = function_name(stage.name, "wait_for_start")
@@ -128,14 +130,13 @@ class _Module:
         """
         stages = self._pipeline.stages
         for index in range(1, len(stages)):
-            if not self._arrays or not self._plan.turn_of(self._pipeline, index).is_early:
+            if not self._arrays or not self._resolved.turns[index].is_early:
                 continue
             before, stage = stages[index - 1].name, stages[index]
             awaited = {word for x, y in stage.grid for word, _ in self._awaited(stage, x, y)}
             posted = {
                 self._first + array.first + i
-                for array in self._arrays
-                if array.producer == before
+                for array in self._resolved.outputs(before)
                 for i in range(array.table.count)
             }
             if posted - awaited:
@@ -147,7 +148,7 @@ class _Module:
 
     def _stage(self, stage: Stage) -> list[str]:
         lines = self._tile_lines(stage)
-        outputs = [array for array in self._arrays if array.producer == stage.name]
+        outputs = self._resolved.outputs(stage.name)
         if outputs:
             lines += self._post_lines(stage, outputs)
         if self._arrays and self._pipeline.dependency_of(stage.name) is not None:
@@ -228,13 +229,10 @@ class _Module:
     def _awaited(self, stage: Stage, x: int, y: int) -> Awaited:
         dependency = self._pipeline.dependency_of(stage.name)
         assert dependency is not None, "callers ask for consumers only"
-        arrays = {
-            array.producer: array for array in self._arrays for edge in array.edges if edge[1] == stage.name
-        }
+        arrays = self._resolved.inputs(stage.name)
 
         def semaphore_of(producer: str, tile: tuple[int, int]) -> int:
-            array = arrays[producer]
-            return array.first + array.table.semaphore_of_tile[tile[1] * array.grid.x + tile[0]]
+            return arrays[producer].semaphore(tile)
 
         values = {array.first + i: value for array in arrays.values() for i, value in enumerate(array.values)}
         found = waits_of(dependency, (x, y), semaphore_of, position_in_slice(0, 1))

@@ -187,13 +187,16 @@ class ResolvedPlan:
 
 def resolve(pipeline: Pipeline, plan: Plan, device: Device | None = None) -> ResolvedPlan:
     """The plan worked out, kept for as long as it is among the last ones. Raises `DescriptionError`."""
-    # Pipelines are equal whatever buffers their operands lie in.
-    buffers = tuple(tuple(stage.buffers.items()) for stage in pipeline.stages)
     try:
         hash(plan)
     except TypeError:  # of a part that somebody wrote: it need not have a hash
         return ResolvedPlan(pipeline, plan, device)
-    return _kept(pipeline, buffers, plan, device)
+    return _kept(pipeline, buffers_key(pipeline), plan, device)
+
+
+def buffers_key(pipeline: Pipeline) -> Hashable:
+    """Where operands lie: pipelines are equal whatever buffers that is, and what is kept of them is not."""
+    return tuple(tuple(stage.buffers.items()) for stage in pipeline.stages)
 
 
 @lru_cache(maxsize=MOST_KEPT)

@@ -19,7 +19,7 @@ from wavesim.model.device import Device
 from wavesim.model.kernel import Block
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan, check_plan
-from wavesim.plan.semaphores import semaphore_arrays
+from wavesim.plan.resolved import buffers_key, resolve
 from wavesim.safe_io.arguments import require_types
 from wavesim.safe_io.bounds import shown, whole
 from wavesim.safety.adversary import Adversary
@@ -49,6 +49,28 @@ def safety_of(
     """
     require_types("safety_of", pipeline=(pipeline, Pipeline), device=(device, Device))
     _check(pipeline, plan, blocks, clusters)
+    occupied = tuple((blocks or {}).items()), tuple((clusters or {}).items())
+    try:
+        hash(plan)
+    except TypeError:  # of a part that somebody wrote: it need not have a hash
+        return _judged(pipeline, plan, device, *occupied)
+    return _kept_verdict(pipeline, buffers_key(pipeline), plan, device, *occupied)
+
+
+Blocks = tuple[tuple[str, Block], ...]
+Clusters = tuple[tuple[str, int], ...]
+
+
+@lru_cache(maxsize=64)
+def _kept_verdict(
+    pipeline: Pipeline, _buffers: Hashable, plan: Plan, device: Device, blocks: Blocks, clusters: Clusters
+) -> SafetyVerdict:
+    return _judged(pipeline, plan, device, blocks, clusters)
+
+
+def _judged(
+    pipeline: Pipeline, plan: Plan, device: Device, blocks: Blocks, clusters: Clusters
+) -> SafetyVerdict:
     hazard = _first_hazard(pipeline, plan)
     if hazard is not None:
         return SafetyVerdict(False, hazard.text)
@@ -59,10 +81,10 @@ def safety_of(
         return SafetyVerdict(True, f"safe: {reason}")
     consumers = frozenset(dependency.consumer.stage.name for dependency in pipeline.dependencies)
     guarded = consumers if plan.launch.wait_kernel else frozenset()
-    worst, is_exact = Adversary(pipeline, device, guarded, blocks, clusters).worst()
+    worst, is_exact = Adversary(pipeline, device, guarded, dict(blocks), dict(clusters)).worst()
     if not worst.is_safe:
         return SafetyVerdict(False, unsafe_text(worst, is_exact=is_exact), worst)
-    beside_a_copy = Adversary(pipeline, device, guarded, blocks, clusters, copies=2)
+    beside_a_copy = Adversary(pipeline, device, guarded, dict(blocks), dict(clusters), copies=2)
     assumptions, needed = _assumptions(beside_a_copy, worst, has_wait_kernel=bool(guarded))
     needs = needs_text(assumptions, device, needed)
     return SafetyVerdict(True, safe_text(worst, is_exact=is_exact), worst, needs, needed)
@@ -71,13 +93,11 @@ def safety_of(
 def _first_hazard(pipeline: Pipeline, plan: Plan) -> Hazard | None:
     """The same with and without a wait-kernel, which says when blocks are issued and orders no tiles."""
     plan = replace(plan, launch=plan.launch.without_wait_kernel)
-    # Pipelines are equal whatever buffers their operands lie in.
-    buffers = tuple(tuple(stage.buffers.items()) for stage in pipeline.stages)
     try:
         hash(plan)
     except TypeError:  # of a part that somebody wrote: it need not have a hash
         return next(hazards_of(pipeline, plan), None)
-    return _known_hazard(pipeline, buffers, plan)
+    return _known_hazard(pipeline, buffers_key(pipeline), plan)
 
 
 @lru_cache(maxsize=4)
@@ -92,7 +112,7 @@ def _check(
     check_plan(pipeline, plan)
     for stage in pipeline.stages:
         plan.order_of(stage.name).sequence(stage.grid)
-    semaphore_arrays(pipeline, plan)
+    _ = resolve(pipeline, plan).arrays  # raises for a policy that does not fit
     for what, given in (("blocks", blocks), ("clusters", clusters)):
         if given is not None and not isinstance(given, Mapping):
             raise DescriptionError(f"{what} is {shown(given)}; give a mapping from stage names")

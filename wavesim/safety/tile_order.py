@@ -13,7 +13,7 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.order import Tile
 from wavesim.plan.plan import Plan
-from wavesim.plan.semaphores import semaphore_arrays
+from wavesim.plan.resolved import resolve
 
 Bits = int  # a set of tiles: bit n is tile number n
 Waits = tuple[tuple[int, int], ...]  # (work item, semaphore), items ascending
@@ -70,7 +70,7 @@ class TileOrder:
 
     def __init__(self, plan: Plan, accesses: Accesses, sets: TileSets) -> None:
         self._pipeline, self._plan, self._accesses, self._sets = accesses.pipeline, plan, accesses, sets
-        self._arrays = semaphore_arrays(accesses.pipeline, plan)
+        self._resolved = resolve(accesses.pipeline, plan)
         self._posted: dict[int, Bits] = {}  # all that is done once a semaphore has its value
         self._before: list[tuple[Before, ...]] = []  # of each tile, its splits
         for index, stage in enumerate(self._pipeline.stages):
@@ -108,7 +108,7 @@ class TileOrder:
         plan = self._plan
         if not plan.sync.has_semaphores:
             return True
-        return not plan.schedule.is_fused and plan.turn_of(self._pipeline, index).is_after_end
+        return not plan.schedule.is_fused and self._resolved.turns[index].is_after_end
 
     def _waits(self, stage: Stage, tile: Tile, z: int) -> Waits:
         """What the block of a tile and split waits for."""
@@ -117,15 +117,11 @@ class TileOrder:
             return ()
         found: dict[int, int] = {}
         for producer, made in dependency.producer_tiles(*tile):
-            semaphore = self._semaphore(producer, stage.name, made)
+            semaphore = self._resolved.array_of[producer, stage.name].semaphore(made)
             item = self._accesses.first_item(stage.name, tile, z, producer, made)
             if item is not None:
                 found[semaphore] = min(item, found.get(semaphore, item))
         return tuple(sorted((item, semaphore) for semaphore, item in found.items()))
-
-    def _semaphore(self, producer: str, consumer: str, made: Tile) -> int:
-        array = next(one for one in self._arrays if (producer, consumer) in one.edges)
-        return array.first + array.table.semaphore_of_tile[made[1] * array.grid.x + made[0]]
 
     def _accumulated(self, boundary: Bits, waits: Waits) -> Sequence[tuple[int, Bits]]:
         found, done = [(0, boundary)], boundary
@@ -137,9 +133,8 @@ class TileOrder:
     def _post(self, stage: Stage) -> None:
         """A semaphore that has its value stands for its tiles, and all that was done before them."""
         first = self._sets.number(stage, (0, 0))
-        for array in self._arrays:
-            if array.producer == stage.name:
-                for tile, semaphore in enumerate(array.table.semaphore_of_tile):
-                    done = self.before_end(first + tile) | 1 << (first + tile)
-                    key = array.first + semaphore
-                    self._posted[key] = self._posted.get(key, 0) | done
+        for array in self._resolved.outputs(stage.name):
+            for tile, semaphore in enumerate(array.table.semaphore_of_tile):
+                done = self.before_end(first + tile) | 1 << (first + tile)
+                key = array.first + semaphore
+                self._posted[key] = self._posted.get(key, 0) | done

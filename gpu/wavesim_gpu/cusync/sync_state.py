@@ -19,10 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wavesim.codegen.cuda import stage_header
 from wavesim.codegen.options import Option, kernel_options
-from wavesim.codegen.policies import values_of
-from wavesim.codegen.single_stage import stage_header
-from wavesim.codegen.stage_text import StageLinks
 from wavesim.errors import DeadlockError, DescriptionError, Waiter
 from wavesim.model.accesses import Accesses
 from wavesim.model.kernel import Gemm
@@ -30,8 +28,9 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.regions import TiledWork
 from wavesim.model.stage import Stage
 from wavesim.plan.coverage import Precedence
-from wavesim.plan.plan import Plan, check_plan
-from wavesim.plan.semaphores import SemaphoreArray, edges_of, semaphore_arrays
+from wavesim.plan.plan import Plan
+from wavesim.plan.resolved import resolve
+from wavesim.plan.semaphores import SemaphoreArray, semaphore_name
 from wavesim.trace.header import DependencyInfo
 from wavesim_gpu.cusync.layout import (
     ERROR_BUFFER,
@@ -41,8 +40,7 @@ from wavesim_gpu.cusync.layout import (
     PARTIAL_SUMS,
     stage_params,
 )
-from wavesim_gpu.cusync.retiring import retiring_stages
-from wavesim_gpu.cusync.waits import WaitSchedule, wait_schedule
+from wavesim_gpu.cusync.waits import WaitSchedule, retiring_stages, wait_schedule
 from wavesim_gpu.driver.device import require_cupy
 from wavesim_gpu.record.layout import RECORD
 
@@ -74,17 +72,16 @@ class SyncState:
         order: Precedence | None = None,
         own_tickets: Collection[str] = (),
     ) -> None:
-        check_plan(pipeline, plan)
+        self.resolved = resolve(pipeline, plan)
         require_fit(pipeline)
         self._cupy = require_cupy()
         self.pipeline, self.plan, self.limit_ns = pipeline, plan, limit_ns
         self._precedence = order
-        self.arrays = semaphore_arrays(pipeline, plan)
-        self.names = tuple(stage.name for stage in pipeline.stages)
+        self.arrays, self.names = self.resolved.arrays, self.resolved.names
         chosen = kernel_options(pipeline, plan) if options is None else options
         self.headers = {name: stage_header(pipeline, plan, name, chosen) for name in self.names}
         self._first = len(self.names) + 1  # started blocks per stage and gave_up come before the semaphores
-        self._semaphores = sum(array.table.count for array in self.arrays)
+        self._semaphores = self.resolved.semaphore_count
         tickets = {stage.name: stage.grid.tiles for stage in pipeline.stages if stage.grid.z > 1}
         counted = {name: count for name, count in tickets.items() if name not in own_tickets}
         # Counters and tickets: all that a run changes, side by side, to be zeroed in one go; last the count
@@ -103,7 +100,7 @@ class SyncState:
         self._retiring = self.names
         fetches = any(header.counts_blocks for header in self.headers.values())
         if self._block_count and not fetches and set(self.names) <= set(own_tickets):
-            self._retiring = retiring_stages(pipeline, self.arrays, self._schedule)
+            self._retiring = retiring_stages(self.resolved, self._schedule)
         if self._retiring != self.names:
             self._block_count = sum(pipeline.stage(name).grid.size for name in self._retiring)
         self._is_self_resetting = is_put_back or self._block_count > 0
@@ -139,9 +136,8 @@ class SyncState:
     @property
     def dependencies(self) -> tuple[DependencyInfo, ...]:
         """Every producer-consumer pair under its policy, for a trace's header."""
-        by_edge = {edge: array for array in self.arrays for edge in array.edges}
-        edges = [edge for edge in edges_of(self.pipeline) if edge in by_edge]
-        return tuple(_info(edge, by_edge[edge]) for edge in edges)
+        array_of = self.resolved.array_of
+        return tuple(_info(edge, array_of[edge]) for edge in self.resolved.edges if edge in array_of)
 
     def tickets(self, name: str) -> int:
         """Device address of a stage's split-K tickets, one per tile; of no meaning without splits."""
@@ -219,7 +215,7 @@ class SyncState:
 
     def _schedule(self, stage: Stage) -> WaitSchedule | None:
         """What a stage's tiles await, None where they await nothing."""
-        inputs = {edge[0]: array for array, edge in StageLinks.of(stage.name, self.arrays).inputs}
+        inputs = self.resolved.inputs(stage.name)
         if not inputs or not isinstance(stage.work, TiledWork):
             return None
         if stage.name not in self._schedules:
@@ -276,7 +272,7 @@ def _detail(found: Any, limit_ns: int) -> str:
 
 
 def _info(edge: tuple[str, str], array: SemaphoreArray) -> DependencyInfo:
-    return DependencyInfo(*edge, array.policy.name, array.table.semaphore_of_tile, values_of(array.table))
+    return DependencyInfo(*edge, array.policy.name, array.table.semaphore_of_tile, array.values)
 
 
 def counter_name(arrays: tuple[SemaphoreArray, ...], stages: tuple[str, ...], index: int) -> str:
@@ -285,9 +281,7 @@ def counter_name(arrays: tuple[SemaphoreArray, ...], stages: tuple[str, ...], in
         return "partial sums of the tile's other splits"
     if index < len(stages):
         return f"start of {stages[index]}"
-    semaphore = index - len(stages) - 1
-    array = next(array for array in reversed(arrays) if array.first <= semaphore)
-    return f"{array.producer} {array.policy.name}[{semaphore - array.first}]"
+    return semaphore_name(arrays, index - len(stages) - 1)
 
 
 def require_fit(pipeline: Pipeline) -> None:

@@ -3,9 +3,14 @@
 Example: under tile semaphores a consumer tile of row 3 of a GEMM walks the list (k-block 0: tile (0, 3)),
 (k-block 8: tile (1, 3)), ... down its K loop; under row semaphores the list has one entry. Which semaphore
 that is, and its value, the generated header says.
+
+The lists also tell whose blocks must retire before the counters go back to zero. Of two convolutions in which
+each row of tiles is awaited only the second's must: once these have all that they wait for, the first's have
+posted all that they ever will.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +21,7 @@ from wavesim.model.dependency import Dependency
 from wavesim.model.stage import Stage
 from wavesim.plan.coverage import Precedence
 from wavesim.plan.order import Tile
+from wavesim.plan.resolved import ResolvedPlan
 from wavesim.plan.semaphores import SemaphoreArray
 from wavesim.plan.waits import item_position, waits_of
 
@@ -49,11 +55,9 @@ def wait_schedule(
     if not by_tile:
         _require_no_columns(dependency)
     order.require_covered(stage.name)
-    columns = {need.stage.name: need.stage.grid.x for need in dependency.needs}
 
     def semaphore_of(producer: str, tile: Tile) -> int:
-        array = inputs[producer]
-        return array.first + array.table.semaphore_of_tile[tile[1] * columns[producer] + tile[0]]
+        return inputs[producer].semaphore(tile)
 
     numbers, grid = list(inputs), stage.grid
     lists = _Lists()
@@ -98,3 +102,32 @@ def _require_no_columns(dependency: Dependency) -> None:
                 f"{need}: a GEMM's A operand does not depend on the consumer's column, and the GPU runner "
                 "waits for A only. Write it without x"
             )
+
+
+def retiring_stages(
+    resolved: ResolvedPlan, schedule_of: Callable[[Stage], WaitSchedule | None]
+) -> tuple[str, ...]:
+    """Those that post nothing, where some block awaits each post; else all.
+
+    Of blocks that take one tile each, by their number. `schedule_of` is what a stage's tiles await.
+    """
+    if not _awaits_all_posts(resolved, schedule_of):
+        return resolved.names
+    return tuple(name for name in resolved.names if not resolved.outputs(name))
+
+
+def _awaits_all_posts(resolved: ResolvedPlan, schedule_of: Callable[[Stage], WaitSchedule | None]) -> bool:
+    """Whether each semaphore is awaited until all that post it have."""
+    awaited = set()
+    posts = {array.first: Counter(array.table.semaphore_of_tile) for array in resolved.arrays}
+    for stage in resolved.pipeline.stages:
+        schedule, inputs = schedule_of(stage), list(resolved.inputs(stage.name).values())
+        if schedule is None:
+            continue
+        for _, number, x, y in schedule.steps[schedule.steps[:, 1] >= 0].tolist():
+            array = inputs[number]
+            tile = y * array.grid.x + x
+            semaphore = array.table.semaphore_of_tile[tile]
+            if array.table.value_of_tile[tile] == posts[array.first][semaphore]:
+                awaited.add(array.first + semaphore)
+    return len(awaited) == resolved.semaphore_count

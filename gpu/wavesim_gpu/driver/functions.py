@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wavesim.codegen.single_stage import stage_header
+from wavesim.codegen.cuda import stage_header
 from wavesim.model.kernel import Block
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan

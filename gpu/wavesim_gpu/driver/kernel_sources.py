@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 
 import wavesim.codegen
-from wavesim.codegen.single_stage import stage_header
+from wavesim.codegen.cuda import stage_header
 from wavesim.model.dependency import gemm_rows
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline

@@ -15,7 +15,6 @@ from wavesim.errors import DescriptionError, DeviceError
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
-from wavesim.safety.deadlock import safety_of
 from wavesim_gpu.driver import calls
 from wavesim_gpu.driver.device import query
 from wavesim_gpu.driver.tensors import allowed_while_capturing, dense_strides
@@ -25,7 +24,7 @@ from wavesim_gpu.layers.candidates import MlpCandidate
 from wavesim_gpu.layers.choose import Choice
 from wavesim_gpu.layers.description import MlpCall, MlpShape, Way
 from wavesim_gpu.layers.software import used_software
-from wavesim_gpu.planned_kernels import launched_blocks, launched_clusters
+from wavesim_gpu.planned_kernels import launched_safety
 
 OFF_BITS = ALIGNMENT - 1  # set in an address that is no multiple
 MOST_LAYOUTS = 16384
@@ -260,8 +259,7 @@ def planned_way(shape: MlpShape, candidate: MlpCandidate) -> Way:
 
 def _require_safe(pipeline: Pipeline, plan: Plan, device: Device) -> None:
     """Also what was kept on disk is asked: a wait that never ends would hold the caller's GPU."""
-    blocks, clusters = (of(pipeline, plan, device) for of in (launched_blocks, launched_clusters))
-    verdict = safety_of(pipeline, plan, device, blocks, clusters)
+    verdict = launched_safety(pipeline, plan, device)
     if not verdict.is_safe or verdict.basis != "cuda":
         raise DescriptionError(f"mlp does not run {plan.label}: {verdict.reason}")
 

@@ -7,9 +7,8 @@ from hostile_names import HOSTILE, INJECTED, MEMBERS, chain, plan_named, renamed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wavesim.codegen.cuda import generate
+from wavesim.codegen.cuda import generate, stage_header
 from wavesim.codegen.names import Names, namespace_of, own_words
-from wavesim.codegen.single_stage import stage_header
 from wavesim.errors import DescriptionError
 from wavesim.model.device import load
 from wavesim.plan.order import Grouped

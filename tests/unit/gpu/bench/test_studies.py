@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from cubin_facts import registers_at_launch
 
-from wavesim.codegen.single_stage import stage_header
+from wavesim.codegen.cuda import stage_header
 from wavesim.model.device import load
 from wavesim.plan.order import parse_order
 from wavesim_gpu.bench.kinds import decode as decode_rates

@@ -5,23 +5,21 @@ from random import Random
 import pytest
 from conv_cases import conv, conv_chain, residual_block
 
-from wavesim.codegen.stage_text import StageLinks
 from wavesim.model.accesses import Accesses
 from wavesim.model.convolution_reads import conv_rows
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.coverage import Precedence
 from wavesim.plan.parsing import parse_plan
-from wavesim.plan.semaphores import semaphore_arrays
-from wavesim_gpu.cusync.retiring import retiring_stages
-from wavesim_gpu.cusync.waits import LAST, wait_schedule
+from wavesim.plan.resolved import resolve
+from wavesim_gpu.cusync.waits import LAST, retiring_stages, wait_schedule
 
 
 class Run:
     """A block for each tile, in a random order in which some are held back as long as others can go on."""
 
     def __init__(self, pipeline, words):
-        self.pipeline, self.arrays = pipeline, semaphore_arrays(pipeline, parse_plan(words))
+        self.pipeline, self.resolved = pipeline, resolve(pipeline, parse_plan(words))
         self.order = Precedence(Accesses(pipeline))
 
     def schedule(self, stage):
@@ -29,16 +27,16 @@ class Run:
         return wait_schedule(self.order, stage, inputs, by_tile=True) if inputs else None
 
     def inputs(self, stage):
-        return {edge[0]: array for array, edge in StageLinks.of(stage.name, self.arrays).inputs}
+        return self.resolved.inputs(stage.name)
 
     @property
     def retiring(self):
-        return retiring_stages(self.pipeline, self.arrays, self.schedule)
+        return retiring_stages(self.resolved, self.schedule)
 
     def blocks(self, stage):
         """(stage, what it awaits, what it posts) of each tile, semaphores by number."""
         schedule, inputs = self.schedule(stage), list(self.inputs(stage).values())
-        outputs = [array for array in self.arrays if array.producer == stage.name]
+        outputs = self.resolved.outputs(stage.name)
         for tile in range(stage.grid.tiles):
             awaited = []
             at = schedule.first[tile] if schedule else None
@@ -57,7 +55,7 @@ class Run:
         waiting = [block for stage in self.pipeline.stages for block in self.blocks(stage)]
         random.shuffle(waiting)
         held = waiting[: len(waiting) // 4]
-        counters = [0] * sum(array.table.count for array in self.arrays)
+        counters = [0] * sum(array.table.count for array in self.resolved.arrays)
         left = sum(name in retiring for name, _, _ in waiting)
         while waiting:
             ready = [one for one in waiting if all(counters[at] >= value for at, value in one[1])]

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from wavesim.codegen.single_stage import stage_header
+from wavesim.codegen.cuda import stage_header
 from wavesim.costs.product_costs import product_costs_of
 from wavesim.model.device import load
 from wavesim_gpu.layers import choose as choosing

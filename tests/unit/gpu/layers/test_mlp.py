@@ -264,7 +264,7 @@ def test_a_plan_that_could_hold_the_gpu_for_ever_is_not_run_whoever_names_it(mon
     shape = MlpShape(512, 256, 512, 128, "fp16")
     for reason, is_safe, basis in (("it can starve", False, "cuda"), ("it was seen", True, "seen")):
         verdict = SimpleNamespace(is_safe=is_safe, basis=basis, reason=reason)
-        monkeypatch.setattr(prepared, "safety_of", lambda *how, verdict=verdict: verdict)
+        monkeypatch.setattr(prepared, "launched_safety", lambda *how, verdict=verdict: verdict)
         with pytest.raises(DescriptionError, match=reason):
             prepared.planned_way(shape, MlpCandidate.read(WORD))
 

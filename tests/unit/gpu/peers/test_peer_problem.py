@@ -7,13 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wavesim.codegen.stage_text import StageLinks
 from wavesim.errors import DescriptionError, DeviceError
 from wavesim.model.accesses import Accesses
 from wavesim.model.collective import Collective
 from wavesim.plan.coverage import Precedence
 from wavesim.plan.plan import check_plan
-from wavesim.plan.semaphores import semaphore_arrays
+from wavesim.plan.resolved import resolve
 from wavesim_gpu.cusync.waits import wait_schedule
 from wavesim_gpu.kernels.sm90.tile_config import TILE_CONFIGS
 from wavesim_gpu.peers import groups, layout
@@ -58,10 +57,7 @@ def test_tiles_of_the_product_that_follows_a_norm_wait_for_all_units_of_their_ro
     assert sorted(normed) == list(range(1024 // unit_rows))
     pipeline, parts = one.next_pipeline, 128 // unit_rows
     check_plan(pipeline, one.next_plan)
-    inputs = {
-        edge[0]: array
-        for array, edge in StageLinks.of("gemm", semaphore_arrays(pipeline, one.next_plan)).inputs
-    }
+    inputs = resolve(pipeline, one.next_plan).inputs("gemm")
     schedule = wait_schedule(Precedence(Accesses(pipeline)), pipeline.stage("gemm"), inputs, by_tile=False)
     row = schedule.steps[schedule.first[1] : schedule.first[2]]
     waits = [[int(word) for word in step] for step in row if step[1] >= 0]
@@ -116,8 +112,7 @@ def test_a_gathered_products_tiles_wait_for_the_parts_of_their_rows_as_they_are_
     one = problem(GATHER)
     check_plan(one.pipeline, one.plan)
     pipeline = one.pipeline
-    arrays = semaphore_arrays(pipeline, one.plan)
-    inputs = {edge[0]: array for array, edge in StageLinks.of("gemm", arrays).inputs}
+    inputs = resolve(pipeline, one.plan).inputs("gemm")
     gemm = pipeline.stage("gemm")
     schedule = wait_schedule(Precedence(Accesses(pipeline)), gemm, inputs, by_tile=False)
     # K is 512, in four parts of 128: two k-blocks of 64 each.
