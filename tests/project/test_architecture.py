@@ -4,7 +4,7 @@ Import arrows, lowest first; a part may use what is above it in the list, never 
 
     errors <- safe_io <- model, trace, litmus <- plan, workloads, sm <- costs <- sim, analysis, recordings
            <- safety, lint, predict, streams, peers
-           <- codegen <- tuning, view <- tuning/crossover, profile, model_time <- safety/hang, widgets
+           <- codegen <- tuning, view <- tuning/crossover, profile, model_time <- widgets
            <- comparison
            <- teaching, evaluation <- cli
 """
@@ -46,7 +46,6 @@ RANKS = {
     "tuning/crossover": 8,
     "profile": 8,
     "model_time": 8,
-    "safety/hang": 9,
     "widgets": 9,
     "comparison": 10,
     "teaching": 11,
@@ -61,7 +60,7 @@ OWNERS = {
     "ijson": {"profile"},
     # LiveFigure is a subclass of plotly's FigureWidget, so the widgets name plotly too.
     # The notebooks' own figures and forms are in teaching, where no other part can come to need them.
-    "plotly": {"view", "profile", "safety/hang", "widgets", "teaching", "evaluation"},
+    "plotly": {"view", "profile", "widgets", "teaching", "evaluation"},
     "ipywidgets": {"widgets", "teaching"},
     "anywidget": {"widgets"},
     "traitlets": {"widgets"},

@@ -21,7 +21,7 @@ from hang_search import HangSearch, TooLargeError
 
 from wavesim.safety.hang.bound import StuckBound
 from wavesim.safety.hang.certain import hopeless
-from wavesim.safety.hang.ground import Ground
+from wavesim.safety.hang.facts import SituationFacts
 from wavesim.safety.hang.situation import Situation
 from wavesim.safety.hang.stuck import StuckSearch, Trust
 from wavesim.streams.operation import StreamOperation
@@ -42,22 +42,22 @@ OUTCOMES = {
 def outcome_of(seed: int, what: str, most_states: int = MOST_STATES) -> str:
     """One of `OUTCOMES`, or `TOO_LARGE`; `what` is one of `WHAT`."""
     situation = situation_of_seed(seed)
-    ground = Ground(situation)
+    facts = SituationFacts(situation)
     if what == "certain":
-        return certainty_of(ground, most_states)
+        return certainty_of(facts, most_states)
     trust, rule = (what, StuckSearch) if what in TRUSTS else ("room", StuckBound)
-    by_rule = next(rule(ground, trust).stuck(), None) is not None
+    by_rule = next(rule(facts, trust).stuck(), None) is not None
     try:
         return OUTCOMES[HangSearch(situation, trust).finds_hang(most_states), by_rule]
     except TooLargeError:
         return TOO_LARGE
 
 
-def certainty_of(ground: Ground, most_states: int) -> str:
+def certainty_of(facts: SituationFacts, most_states: int) -> str:
     """The same for what is said to hang for certain: "unsafe" where it cannot come to its end."""
-    by_rule = hopeless(ground) is not None
+    by_rule = hopeless(facts) is not None
     try:
-        has_end = HangSearch(ground.situation, "room").finds_end(most_states)
+        has_end = HangSearch(facts.situation, "room").finds_end(most_states)
     except TooLargeError:
         return TOO_LARGE
     return OUTCOMES[not has_end, by_rule]

@@ -38,19 +38,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Reads the situation, judges it and says why; status 1 where it hangs or can."""
+    from wavesim.profile.situations import read_files, verdict_of
     from wavesim.safety.hang.answer import HangAnswer
-    from wavesim.safety.hang.reading import read_files, verdict_of
 
     require_writable(options.save, options.html)
     situation, mirror = read_files(options.file, options.mirror, options.waits)
     answer = HangAnswer(verdict_of(situation, mirror))
     if options.save:
-        from wavesim.safety.hang.situation_writer import situation_json
+        from wavesim.safety.hang.situation_file import situation_json
 
         write_text(options.save, situation_json(situation))
         complain(f"{options.save}: launches and waits as they were read, to be edited")
     if options.html:
-        from wavesim.safety.hang.page import write_hang_page
+        from wavesim.view.hang_page import write_hang_page
 
         write_hang_page(options.html, answer)
         complain(f"{options.html}: the page, complete in one file")

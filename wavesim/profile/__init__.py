@@ -1,1 +1,1 @@
-"""Profile in, report out: readers of profiler traces, waves, overlap, advice."""
+"""Profile in, report out: readers of profiler traces, waves, overlap, advice, and what may hang."""

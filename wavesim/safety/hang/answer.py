@@ -37,13 +37,13 @@ class HangAnswer:
     def layouts(self) -> tuple[PoolLayout, ...]:
         """The SMs of the state in which nothing moves."""
         stuck = self.verdict.stuck
-        return layouts_of(self.verdict.ground, stuck) if stuck else ()
+        return layouts_of(self.verdict.facts, stuck) if stuck else ()
 
     @cached_property
     def holders(self) -> tuple[Holder, ...]:
         """Who is there and waits."""
         stuck = self.verdict.stuck
-        return holders_of(self.verdict.ground, stuck, self.layouts) if stuck else ()
+        return holders_of(self.verdict.facts, stuck, self.layouts) if stuck else ()
 
     @property
     def headline(self) -> str:
@@ -55,7 +55,7 @@ class HangAnswer:
             return "nobody is seen to wait for what was not posted"
         if not verdict.can_hang:
             words = RESTS_ON[verdict.basis or "cuda"].format(needed_sms=verdict.needed_sms)
-            return f"cannot hang; rests on {words}" if verdict.ground.unmet else "cannot hang: no block waits"
+            return f"cannot hang; rests on {words}" if verdict.facts.unmet else "cannot hang: no block waits"
         if verdict.autopsy is not None:
             return f"hangs: {self.why}"
         return f"{'hangs whatever the device does' if verdict.is_certain else 'can hang'}: {self.why}"
@@ -71,11 +71,11 @@ class HangAnswer:
 
     def name(self, number: int) -> str:
         """An operation's."""
-        return self.verdict.ground.operations[number].name
+        return self.verdict.facts.operations[number].name
 
     def holder_text(self, holder: Holder) -> str:
         """Who holds how much, and for what it waits."""
-        kind = self.verdict.ground.operations[holder.number].kind
+        kind = self.verdict.facts.operations[holder.number].kind
         name = self.name(holder.number)
         who = f"{blocks_text(holder.blocks, holder.size)} of {name}" if kind == "kernel" else f"{kind} {name}"
         what, one = "", holder.size == 1
@@ -92,14 +92,14 @@ class HangAnswer:
         reason = self.verdict.stuck.reasons.get(number)
         if reason is None:
             return "does not end" if is_one else "do not end"
-        return f"wait{'s' * is_one} {unmet_text(self.verdict.ground, reason, number)}"
+        return f"wait{'s' * is_one} {unmet_text(self.verdict.facts, reason, number)}"
 
     def _starved_lines(self) -> Iterator[str]:
         """Kernels whose next block has no room."""
         assert self.verdict.stuck is not None
-        pools = self.verdict.ground.pools
+        pools = self.verdict.facts.pools
         for pool, number in self.verdict.stuck.heads.items():
-            size, one = pools.size(number), self.verdict.ground.operations[number]
+            size, one = pools.size(number), self.verdict.facts.operations[number]
             if pool.device is None:
                 yield f"host function {one.name} stands behind another one"
             elif one.is_cooperative and pools.capacity(number) < size:
@@ -126,7 +126,7 @@ class HangAnswer:
     def edges(self) -> tuple[Edge, ...]:
         """Who waits for whom, and why."""
         stuck = self.verdict.stuck
-        return edges_of(self.verdict.ground, stuck, self.holders) if stuck else ()
+        return edges_of(self.verdict.facts, stuck, self.holders) if stuck else ()
 
     @cached_property
     def circle(self) -> tuple[Edge, ...]:
@@ -140,7 +140,7 @@ class HangAnswer:
 
     def _lines(self) -> Iterator[str]:
         verdict = self.verdict
-        situation = verdict.ground.situation
+        situation = verdict.facts.situation
         yield f"{situation.name}: {self.headline}"
         if verdict.stuck is not None:
             yield from (f"  {line}" for line in islice(self._late_lines(), MOST_LISTED))
@@ -179,7 +179,7 @@ class HangAnswer:
     @cached_property
     def residency(self) -> tuple[str, ...]:
         """Per part its SMs, per kernel what fits and what limits it; beside whom the next has no room."""
-        return tuple(residency_lines(self.verdict.ground, self.layouts))
+        return tuple(residency_lines(self.verdict.facts, self.layouts))
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -187,14 +187,14 @@ class HangAnswer:
         return tuple(self._notes())
 
     def _notes(self) -> Iterator[str]:
-        ground = self.verdict.ground
-        kernels = [one for one in ground.operations if one.is_kernel]
+        facts = self.verdict.facts
+        kernels = [one for one in facts.operations if one.is_kernel]
         if len({one.priority for one in kernels}) > 1:
             yield (
                 "a priority decides whose block goes first among those that wait for room; a block that is "
                 "resident stays until it ends"
             )
-        for process, device in sorted(ground.shares_queues):
+        for process, device in sorted(facts.shares_queues):
             of = f" of process {process}" if process else ""
             yield (
                 f"more streams{of} than hardware queues of {device}: a launch may stand behind one of "
@@ -203,7 +203,7 @@ class HangAnswer:
         by_part: dict[str, set[str]] = {}
         for one in kernels:
             by_part.setdefault(one.device, set()).add(one.process)
-        for part in ground.situation.devices:
+        for part in facts.situation.devices:
             if len(by_part.get(part.name, ())) > 1 and not part.is_mps:
                 yield (
                     f"processes on {part.name} share it in time, so that none holds another's SMs; not so "
@@ -216,7 +216,7 @@ class HangAnswer:
         """For `--json`."""
         verdict = self.verdict
         return {
-            "situation": verdict.ground.situation.name,
+            "situation": verdict.facts.situation.name,
             "can_deadlock": verdict.can_hang,
             "certain": verdict.is_certain,
             "why": self.why if verdict.stuck is not None else self.headline,
@@ -233,7 +233,7 @@ class HangAnswer:
             "remedies": list(verdict.remedies),
             "residency": list(self.residency),
             "counters": verdict.autopsy.as_json() if verdict.autopsy else None,
-            "notes": [*verdict.ground.situation.notes, *self.notes],
+            "notes": [*verdict.facts.situation.notes, *self.notes],
         }
 
     def _heads(self) -> Sequence[tuple[Pool, int]]:
@@ -257,7 +257,7 @@ class HangAnswer:
             "operation": self.name(head),
             "device": HOST if pool.device is None else pool.part,
             "blocks": placed,
-            "of": self.verdict.ground.pools.size(head),
+            "of": self.verdict.facts.pools.size(head),
         }
 
 

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wavesim.safety.hang.ground import Ground
+from wavesim.safety.hang.facts import SituationFacts, Unmet
 from wavesim.safety.hang.mirror import Mirror, MirroredArray
 from wavesim.safety.hang.situation import LAUNCH_NUMBER
 from wavesim.safety.hang.stuck import Progress, Stuck
-from wavesim.safety.hang.unmet import Unmet
 
 if TYPE_CHECKING:
     from wavesim.safety.hang.pools import Pool
@@ -33,7 +32,7 @@ STARTED, SEMAPHORES = "started", "semaphores"
 class Autopsy:
     """A mirror's counters set against a situation."""
 
-    ground: Ground
+    facts: SituationFacts
     mirror: Mirror
 
     @cached_property
@@ -43,12 +42,12 @@ class Autopsy:
         for array in self._arrays(STARTED):
             number = self._numbers[array.operation]
             found[number] = found.get(number, 0) + int(array.values.sum())
-        return {number: min(count, self.ground.pools.size(number)) for number, count in found.items()}
+        return {number: min(count, self.facts.pools.size(number)) for number, count in found.items()}
 
     @cached_property
     def stuck(self) -> Stuck | None:
         """The state as far as it is known; None where everything that is awaited was posted."""
-        progress = [self._progress(number) for number in range(len(self.ground.operations))]
+        progress = [self._progress(number) for number in range(len(self.facts.operations))]
         reasons = {
             number: reason
             for number, one in enumerate(progress)
@@ -61,7 +60,7 @@ class Autopsy:
         heads: dict[Pool, int] = {}
         awaited = {reason.producer for reason in reasons.values()}
         for number, one in enumerate(progress):
-            pool = self.ground.pools.of[number]
+            pool = self.facts.pools.of[number]
             if number in awaited and pool is not None and one in (Progress.PARTLY, Progress.HALTED):
                 heads.setdefault(pool, number)
         return Stuck(progress, resident, reasons, heads)
@@ -72,7 +71,7 @@ class Autopsy:
         found = []
         for array in self._arrays(SEMAPHORES):
             number, short = self._numbers[array.operation], list(_short(array))
-            size = self.ground.pools.size(number)
+            size = self.facts.pools.size(number)
             if short and self.started.get(number) == size:
                 posts = sum(awaited - value for _, value, awaited in short)
                 lacks = (
@@ -91,7 +90,7 @@ class Autopsy:
 
     def as_json(self) -> dict[str, Any]:
         """For `--json`."""
-        operations = self.ground.operations
+        operations = self.facts.operations
         return {
             "copies": self.mirror.copies,
             "time_ns": self.mirror.time_ns,
@@ -108,7 +107,7 @@ class Autopsy:
     def _numbers(self) -> dict[str, int]:
         """Operations by name; by its name without its number the latest of many launches of a kernel."""
         found = {}
-        for number, one in enumerate(self.ground.operations):
+        for number, one in enumerate(self.facts.operations):
             found[one.name] = number
             found[LAUNCH_NUMBER.sub("", one.name)] = number
         return found
@@ -130,7 +129,7 @@ class Autopsy:
         when = datetime.fromtimestamp(self.mirror.time_ns // 10**9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         yield f"copy {self.mirror.copies:,} of the counters, {when}"
         for number, count in self.started.items():
-            size, name = self.ground.pools.size(number), self.ground.operations[number].name
+            size, name = self.facts.pools.size(number), self.facts.operations[number].name
             yield f"{name}: {count:,} of {size:,} blocks have started"
         for array in self._arrays(SEMAPHORES):
             if array.awaited is not None:
@@ -153,27 +152,27 @@ class Autopsy:
             yield f"  and {len(short) - MOST_LISTED:,} more"
 
     def _progress(self, number: int) -> Progress:
-        if self._numbers[LAUNCH_NUMBER.sub("", self.ground.operations[number].name)] != number:
+        if self._numbers[LAUNCH_NUMBER.sub("", self.facts.operations[number].name)] != number:
             return Progress.ENDED  # the counters are those of its latest launch
         arrays = self._arrays_of(number)
         is_short = any(next(_short(one), None) for one in arrays)
         if any(one.awaited is not None for one in arrays) and not is_short:
             return Progress.ENDED
-        count, size = self.started.get(number), self.ground.pools.size(number)
-        waits = number in self.ground.unmet
+        count, size = self.started.get(number), self.facts.pools.size(number)
+        waits = number in self.facts.unmet
         if count is None:
             # Nobody counts its blocks: that some were posted says that some were there.
             is_seen = any(int(one.values.sum()) for one in arrays) or waits
             return Progress.WAITING if is_seen else Progress.UNISSUED
         if count == 0:
-            return Progress.HALTED if self.ground.turns.turns[number].is_free else Progress.UNISSUED
+            return Progress.HALTED if self.facts.turns.turns[number].is_free else Progress.UNISSUED
         if count < size:
             return Progress.PARTLY if waits else Progress.HALTED
         return Progress.WAITING if waits or arrays else Progress.ENDED
 
     def _reason(self, number: int, progress: list[Progress]) -> Unmet | None:
         """What a waiting operation lacks, by what was posted and started."""
-        for one in self.ground.unmet.get(number, ()):
+        for one in self.facts.unmet.get(number, ()):
             if one.producer is None:
                 return one
             if one.until == "start":
@@ -185,7 +184,7 @@ class Autopsy:
 
     def _resident(self, number: int) -> int:
         """Blocks that have started and whose tiles are not all posted, at most."""
-        size = self.ground.pools.size(number)
+        size = self.facts.pools.size(number)
         count = self.started.get(number, size)
         arrays = [one for one in self._arrays_of(number) if one.awaited is not None]
         if arrays:

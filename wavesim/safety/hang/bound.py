@@ -7,10 +7,9 @@ it does not come before or after the kernel in question; more than can happen, a
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from wavesim.safety.hang.ground import Ground
+from wavesim.safety.hang.facts import SituationFacts, Unmet
 from wavesim.safety.hang.pools import Pool
 from wavesim.safety.hang.stuck import Progress, Stuck, Trust
-from wavesim.safety.hang.unmet import Unmet
 
 MOST_HEADS = 200  # kernels of different footprint or company that are looked at
 MOST_KINDS = 64  # different kernels that wait beside one
@@ -33,11 +32,11 @@ class _Order:
 class StuckBound:
     """All that can wait beside each kernel's next block."""
 
-    def __init__(self, ground: Ground, trust: Trust) -> None:
-        self._ground, self._trust = ground, trust
-        self._order = _order_of(ground)
-        pools = {ground.pools.of[number] for number in ground.unmet} - {None}
-        self._crowded = sum(1 << number for number, pool in enumerate(ground.pools.of) if pool in pools)
+    def __init__(self, facts: SituationFacts, trust: Trust) -> None:
+        self._facts, self._trust = facts, trust
+        self._order = _order_of(facts)
+        pools = {facts.pools.of[number] for number in facts.unmet} - {None}
+        self._crowded = sum(1 << number for number, pool in enumerate(facts.pools.of) if pool in pools)
         self._waiting = self._can_wait()
 
     def stuck(self) -> Iterator[Stuck]:
@@ -48,7 +47,7 @@ class StuckBound:
         if for_ever:
             yield self._state({}, for_ever)
         for head, waiting in self._heads():
-            pool = self._ground.pools.of[head]
+            pool = self._facts.pools.of[head]
             assert pool is not None
             counts = self._counts(head, pool, waiting)
             if not counts:
@@ -56,11 +55,11 @@ class StuckBound:
             if self._trust == "cuda":
                 yield self._state({pool: head}, waiting)
                 continue
-            kinds = {self._ground.pools.footprint(number) for number in counts} if pool.device else set()
+            kinds = {self._facts.pools.footprint(number) for number in counts} if pool.device else set()
             if len(kinds) > MOST_KINDS:
                 raise TooManyKernelsError
-            passing = [number for number, one in enumerate(self._ground.pools.of) if one == pool]
-            found = self._ground.pools.closed_out(head, counts, passing if len(passing) < MOST_HEADS else [])
+            passing = [number for number, one in enumerate(self._facts.pools.of) if one == pool]
+            found = self._facts.pools.closed_out(head, counts, passing if len(passing) < MOST_HEADS else [])
             if found is not None:
                 yield self._state({pool: head}, waiting, {pool: found}, counts)
 
@@ -79,22 +78,22 @@ class StuckBound:
     def _open(self, number: int) -> Iterator[Unmet]:
         """What can keep an operation's blocks, without what has come before their turn."""
         ended, started = self._order.ended[number], self._order.started[number]
-        for one in self._ground.unmet[number]:
+        for one in self._facts.unmet[number]:
             met = ended | (started if one.until == "start" else 0)
             if one.producer is None or not met >> one.producer & 1:
                 yield one
 
     def _may_stand(self, number: int, waiting: int) -> bool:
         """Whether an operation's turn may not come while these wait."""
-        one = self._ground.operations[number]
-        if (one.process, one.device) in self._ground.shares_queues:
+        one = self._facts.operations[number]
+        if (one.process, one.device) in self._facts.shares_queues:
             return bool(waiting)
         return bool(self._order.ended[number] & waiting)
 
     def _largest(self, is_kept: Callable[[int, int], bool]) -> int:
         """The most operations that are each kept waiting by the others, as bits."""
-        waiting = sum(1 << number for number in self._ground.unmet)
-        for _ in range(MOST_LOOKS // max(1, len(self._ground.unmet))):
+        waiting = sum(1 << number for number in self._facts.unmet)
+        for _ in range(MOST_LOOKS // max(1, len(self._facts.unmet))):
             left = sum(1 << number for number in _numbers(waiting) if is_kept(number, waiting))
             if left == waiting:
                 break
@@ -119,8 +118,8 @@ class StuckBound:
 
     def _heads(self) -> Iterator[tuple[int, int]]:
         """Kernels whose next block may lack room, with what may wait meanwhile; of equal ones the first."""
-        pools, seen = self._ground.pools, set()
-        for number in range(len(self._ground.operations)):
+        pools, seen = self._facts.pools, set()
+        for number in range(len(self._facts.operations)):
             pool = pools.of[number]
             if pool is None:
                 continue
@@ -137,7 +136,7 @@ class StuckBound:
             yield number, waiting
 
     def _counts(self, head: int, pool: Pool, waiting: int) -> dict[int, int]:
-        pools = self._ground.pools
+        pools = self._facts.pools
         found = {number: pools.size(number) for number in _numbers(waiting) if pools.of[number] == pool}
         if head in found:
             found[head] -= pools.unit(head)
@@ -152,13 +151,13 @@ class StuckBound:
     ) -> Stuck:
         progress = [
             Progress.WAITING if waiting >> number & 1 else Progress.UNISSUED
-            for number in range(len(self._ground.operations))
+            for number in range(len(self._facts.operations))
         ]
         for number in heads.values():
             progress[number] = Progress.PARTLY
-        pools = self._ground.pools
+        pools = self._facts.pools
         resident = counts or {number: pools.size(number) for number in _numbers(waiting)}
-        reasons = {number: self._ground.unmet[number][0] for number in _numbers(waiting)}
+        reasons = {number: self._facts.unmet[number][0] for number in _numbers(waiting)}
         return Stuck(progress, dict(resident), reasons, dict(heads), dict(closed or {}))
 
 
@@ -170,8 +169,8 @@ def _numbers(bits: int) -> Iterator[int]:
         bits ^= lowest
 
 
-def _order_of(ground: Ground) -> _Order:
-    turns, host_waits = ground.turns.turns, ground.turns.host_waits
+def _order_of(facts: SituationFacts) -> _Order:
+    turns, host_waits = facts.turns.turns, facts.turns.host_waits
     ended, started, host = list[int](), list[int](), dict[int, int]()
     for number, turn in enumerate(turns):
         if number in host_waits:
@@ -187,7 +186,7 @@ def _order_of(ground: Ground) -> _Order:
             begun |= started[one] | 1 << one
         ended.append(now)
         started.append(begun)
-    return _Order(ended, started, _after(ground))
+    return _Order(ended, started, _after(facts))
 
 
 def _closure(numbers: frozenset[int], ended: list[int]) -> int:
@@ -197,9 +196,9 @@ def _closure(numbers: frozenset[int], ended: list[int]) -> int:
     return found
 
 
-def _after(ground: Ground) -> list[int]:
+def _after(facts: SituationFacts) -> list[int]:
     """What comes after each operation's start or end."""
-    turns, host_waits = ground.turns.turns, ground.turns.host_waits
+    turns, host_waits = facts.turns.turns, facts.turns.host_waits
     after, host = [0] * len(turns), dict.fromkeys(host_waits, 0)
     for number in range(len(turns) - 1, -1, -1):
         mine = after[number] | 1 << number

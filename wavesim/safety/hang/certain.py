@@ -7,27 +7,26 @@ Everything else is given all the room it could have.
 from collections import deque
 from collections.abc import Iterable
 
-from wavesim.safety.hang.ground import Ground
+from wavesim.safety.hang.facts import SituationFacts, Unmet
 from wavesim.safety.hang.stuck import Progress, Stuck
-from wavesim.safety.hang.unmet import Unmet
 
 
-def hopeless(ground: Ground) -> Stuck | None:
+def hopeless(facts: SituationFacts) -> Stuck | None:
     """The state in which a situation ends where it hangs for certain; None where it need not."""
-    runs = _BestRun(ground)
+    runs = _BestRun(facts)
     runs.go()
-    if len(runs.ended) == len(ground.operations):
+    if len(runs.ended) == len(facts.operations):
         return None
     progress, resident, reasons = [], {}, {}
-    for number in range(len(ground.operations)):
+    for number in range(len(facts.operations)):
         if number in runs.ended:
             progress.append(Progress.ENDED)
         elif not runs.has_turn(number):
             progress.append(Progress.UNISSUED)
         else:
             issued = runs.started(number)
-            progress.append(Progress.WAITING if issued == ground.pools.size(number) else Progress.PARTLY)
-            unmet = [one for one in ground.unmet.get(number, ()) if not runs.is_met(one)]
+            progress.append(Progress.WAITING if issued == facts.pools.size(number) else Progress.PARTLY)
+            unmet = [one for one in facts.unmet.get(number, ()) if not runs.is_met(one)]
             if issued:
                 resident[number] = issued
             if unmet:
@@ -35,7 +34,7 @@ def hopeless(ground: Ground) -> Stuck | None:
     heads = {
         pool: number
         for number, one in enumerate(progress)
-        if one is Progress.PARTLY and (pool := ground.pools.of[number]) is not None
+        if one is Progress.PARTLY and (pool := facts.pools.of[number]) is not None
     }
     return Stuck(progress, resident, reasons, heads)
 
@@ -43,21 +42,21 @@ def hopeless(ground: Ground) -> Stuck | None:
 class _BestRun:
     """Each operation ends as soon as its turn has come and its waits are met; room is had by all at once."""
 
-    def __init__(self, ground: Ground) -> None:
-        self._ground = ground
+    def __init__(self, facts: SituationFacts) -> None:
+        self._facts = facts
         self.ended: set[int] = set()
         self._turned: set[int] = set()
         self._passed: set[int] = set()  # launches before which the host waited, and did so
         self._dependents = self._dependents_of()
         self._behind_host: dict[int, list[int]] = {}
-        for number, turn in enumerate(ground.turns.turns):
+        for number, turn in enumerate(facts.turns.turns):
             if turn.host is not None:
                 self._behind_host.setdefault(turn.host, []).append(number)
 
     def go(self) -> None:
         """To the end: whatever something has changed for is looked at again."""
-        queue = deque(range(len(self._ground.operations)))
-        queue.extend(self._let_host_pass(list(self._ground.turns.host_waits)))
+        queue = deque(range(len(self._facts.operations)))
+        queue.extend(self._let_host_pass(list(self._facts.turns.host_waits)))
         while queue:
             number = queue.popleft()
             if number in self.ended:
@@ -74,21 +73,21 @@ class _BestRun:
 
     def has_turn(self, number: int) -> bool:
         """Whether its turn has come."""
-        turn = self._ground.turns.turns[number]
+        turn = self._facts.turns.turns[number]
         return (
             turn.ended <= self.ended
-            and all(self.started(one) == self._ground.pools.size(one) for one in turn.started)
+            and all(self.started(one) == self._facts.pools.size(one) for one in turn.started)
             and (turn.host is None or turn.host in self._passed)
         )
 
     def started(self, number: int) -> int:
         """How many of its blocks can have started: those that wait hold their slots."""
-        pools = self._ground.pools
+        pools = self._facts.pools
         if number in self.ended:
             return pools.size(number)
         if number not in self._turned:
             return 0
-        if number in self._ground.rowwise:
+        if number in self._facts.rowwise:
             return pools.size(number)
         room = pools.capacity(number) // pools.unit(number) * pools.unit(number)
         return min(pools.size(number), room)
@@ -99,15 +98,15 @@ class _BestRun:
         if number is None:
             return unmet.is_unknown
         least = -(-unmet.least // unmet.wait.rows) if unmet.wait.blocks == "row" else unmet.least
-        if unmet.until == "start" or number in self.ended or number in self._ground.rowwise:
+        if unmet.until == "start" or number in self.ended or number in self._facts.rowwise:
             return self.started(number) >= least
         return False
 
     def _can_end(self, number: int) -> bool:
-        if self._ground.operations[number].is_cooperative and not self.started(number):
+        if self._facts.operations[number].is_cooperative and not self.started(number):
             return False
         met: dict[int, bool] = {}
-        for one in self._ground.unmet.get(number, ()):
+        for one in self._facts.unmet.get(number, ()):
             # Of several that post to a semaphore one may do.
             met[id(one.wait)] = met.get(id(one.wait), False) or self.is_met(one)
         return all(met.values())
@@ -117,7 +116,7 @@ class _BestRun:
         found, queue = list[int](), deque(launches)
         while queue:
             launch = queue.popleft()
-            wait = self._ground.turns.host_waits[launch]
+            wait = self._facts.turns.host_waits[launch]
             is_next = wait.before is None or wait.before in self._passed
             if launch in self._passed or not is_next or not wait.ended <= self.ended:
                 continue
@@ -129,16 +128,16 @@ class _BestRun:
     def _dependents_of(self) -> dict[int, list[int]]:
         """Whose turn or end hangs on each operation."""
         found: dict[int, list[int]] = {}
-        for number, turn in enumerate(self._ground.turns.turns):
+        for number, turn in enumerate(self._facts.turns.turns):
             for one in turn.ended | turn.started:
                 found.setdefault(one, []).append(number)
-        for number, reasons in self._ground.unmet.items():
+        for number, reasons in self._facts.unmet.items():
             for reason in reasons:
                 if reason.producer is not None:
                     found.setdefault(reason.producer, []).append(number)
         self._host_waits_on: dict[int, list[int]] = {}
         self._next_host: dict[int, list[int]] = {}
-        for launch, wait in self._ground.turns.host_waits.items():
+        for launch, wait in self._facts.turns.host_waits.items():
             for one in wait.ended:
                 self._host_waits_on.setdefault(one, []).append(launch)
             if wait.before is not None:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from wavesim.safety.hang.ground import Ground
+from wavesim.safety.hang.facts import SituationFacts
 from wavesim.safety.hang.pools import Pool, SmGroup
 from wavesim.safety.hang.stuck import Stuck
 
@@ -41,20 +41,20 @@ class PoolLayout:
         return sum(group.sms for group in self.groups if number in dict(group.held))
 
 
-def layouts_of(ground: Ground, stuck: Stuck) -> tuple[PoolLayout, ...]:
+def layouts_of(facts: SituationFacts, stuck: Stuck) -> tuple[PoolLayout, ...]:
     """The pools in which blocks wait."""
     pools = dict.fromkeys(
-        pool for number in (*stuck.resident, *stuck.heads.values()) if (pool := ground.pools.of[number])
+        pool for number in (*stuck.resident, *stuck.heads.values()) if (pool := facts.pools.of[number])
     )
-    return tuple(_layout(ground, stuck, pool) for pool in pools if pool.device is not None)
+    return tuple(_layout(facts, stuck, pool) for pool in pools if pool.device is not None)
 
 
-def holders_of(ground: Ground, stuck: Stuck, layouts: Sequence[PoolLayout]) -> tuple[Holder, ...]:
+def holders_of(facts: SituationFacts, stuck: Stuck, layouts: Sequence[PoolLayout]) -> tuple[Holder, ...]:
     """Everyone who is there and waits, in the order of launch."""
     by_pool = {layout.pool: layout for layout in layouts}
     found = []
     for number in sorted({*stuck.resident, *(n for n in stuck.heads.values())}):
-        pool, size = ground.pools.of[number], ground.pools.size(number)
+        pool, size = facts.pools.of[number], facts.pools.size(number)
         layout = by_pool.get(pool) if pool is not None else None
         blocks = layout.placed(number) if layout else stuck.resident.get(number, 0)
         if blocks:
@@ -62,43 +62,43 @@ def holders_of(ground: Ground, stuck: Stuck, layouts: Sequence[PoolLayout]) -> t
     return tuple(found)
 
 
-def _layout(ground: Ground, stuck: Stuck, pool: Pool) -> PoolLayout:
+def _layout(facts: SituationFacts, stuck: Stuck, pool: Pool) -> PoolLayout:
     head = stuck.heads.get(pool)
     others = [
         (number, count)
         for number, count in sorted(stuck.resident.items())
-        if ground.pools.of[number] == pool and number != head
+        if facts.pools.of[number] == pool and number != head
     ]
     # The smaller grids first: that is how few blocks come to hold many SMs.
     others.sort(key=lambda one: one[1])
     if head is None:
-        return PoolLayout(pool, ground.pools.spread(pool, others)[0])
-    size = ground.pools.size(head)
+        return PoolLayout(pool, facts.pools.spread(pool, others)[0])
+    size = facts.pools.size(head)
     own = [(head, size)] if head in stuck.resident or not others else []
-    if ground.operations[head].is_cooperative:
+    if facts.operations[head].is_cooperative:
         own = []
-    groups, placed = ground.pools.spread(pool, [*others, *own])
+    groups, placed = facts.pools.spread(pool, [*others, *own])
     is_whole = all(placed[number] == count for number, count in others)
-    if is_whole and not _has_room(ground, pool, groups, head, placed.get(head, 0)):
+    if is_whole and not _has_room(facts, pool, groups, head, placed.get(head, 0)):
         return PoolLayout(pool, groups, head)
     found = stuck.closed.get(pool, (0, ()))[1]
-    return PoolLayout(pool, _groups(ground, pool, found) if found else groups, head)
+    return PoolLayout(pool, _groups(facts, pool, found) if found else groups, head)
 
 
-def _has_room(ground: Ground, pool: Pool, groups: Sequence[SmGroup], head: int, placed: int) -> bool:
+def _has_room(facts: SituationFacts, pool: Pool, groups: Sequence[SmGroup], head: int, placed: int) -> bool:
     """Whether the head's next blocks fit after all."""
-    if placed == ground.pools.size(head):
+    if placed == facts.pools.size(head):
         return True
-    if ground.operations[head].is_cooperative:
+    if facts.operations[head].is_cooperative:
         return False
     assert pool.device is not None
-    return any(ground.pools.fits(pool.device, group, head) for group in groups)
+    return any(facts.pools.fits(pool.device, group, head) for group in groups)
 
 
-def _groups(ground: Ground, pool: Pool, residents: Sequence[Sequence[str]]) -> list[SmGroup]:
+def _groups(facts: SituationFacts, pool: Pool, residents: Sequence[Sequence[str]]) -> list[SmGroup]:
     """SMs with the blocks that the search found on them, and the others, empty."""
     assert pool.device is not None
-    numbers: Mapping[str, int] = {one.name: number for number, one in enumerate(ground.operations)}
+    numbers: Mapping[str, int] = {one.name: number for number, one in enumerate(facts.operations)}
     kinds = Counter(tuple(sorted(Counter(numbers[name] for name in sm).items())) for sm in residents)
     groups = [SmGroup(count, held) for held, count in kinds.items()]
     rest = pool.device.sm_count - len(residents)

@@ -19,9 +19,8 @@ from itertools import product
 from math import prod
 from typing import Literal
 
-from wavesim.safety.hang.ground import Ground
+from wavesim.safety.hang.facts import SituationFacts, Unmet
 from wavesim.safety.hang.pools import Pool
-from wavesim.safety.hang.unmet import Unmet
 
 # What the device is trusted with. "cuda": nothing but promises, so that it need not issue a block while
 # another is resident. "room": a block is issued where there is room. "order": also oldest launch first, and
@@ -74,8 +73,8 @@ class Stuck:
 class StuckSearch:
     """Tries all ways in which operations can stand together."""
 
-    def __init__(self, ground: Ground, trust: Trust) -> None:
-        self._ground, self._trust = ground, trust
+    def __init__(self, facts: SituationFacts, trust: Trust) -> None:
+        self._facts, self._trust = facts, trust
         self._progress: list[Progress] = []
         self._closed: dict[tuple[object, ...], Closed | None] = {}
         self._looked_at = 0
@@ -88,7 +87,7 @@ class StuckSearch:
         yield from self._from(0)
 
     def _from(self, number: int) -> Iterator[Stuck]:
-        if number == len(self._ground.operations):
+        if number == len(self._facts.operations):
             if any(one is not Progress.ENDED for one in self._progress):
                 yield from self._complete()
             return
@@ -100,18 +99,18 @@ class StuckSearch:
     def _choices(self, number: int) -> tuple[Progress, ...]:
         if not self._has_turn(number):
             return (Progress.UNISSUED,)
-        ground, one = self._ground, self._ground.operations[number]
+        facts, one = self._facts, self._facts.operations[number]
         found = [Progress.ENDED]
-        if number in ground.unmet:
+        if number in facts.unmet:
             found.append(Progress.WAITING)
-        if ground.pools.of[number] is not None:
-            found += [Progress.PARTLY, Progress.HALTED] if number in ground.unmet else [Progress.HALTED]
-        if (one.process, one.device) in ground.shares_queues and self._stands_behind(number):
+        if facts.pools.of[number] is not None:
+            found += [Progress.PARTLY, Progress.HALTED] if number in facts.unmet else [Progress.HALTED]
+        if (one.process, one.device) in facts.shares_queues and self._stands_behind(number):
             found.append(Progress.UNISSUED)
         return tuple(found)
 
     def _has_turn(self, number: int) -> bool:
-        turn = self._ground.turns.turns[number]
+        turn = self._facts.turns.turns[number]
         if any(self._progress[one] is not Progress.ENDED for one in turn.ended):
             return False
         issued = (Progress.WAITING, Progress.ENDED)
@@ -119,7 +118,7 @@ class StuckSearch:
 
     def _host_came(self, host: int | None) -> bool:
         while host is not None:
-            wait = self._ground.turns.host_waits[host]
+            wait = self._facts.turns.host_waits[host]
             if any(self._progress[one] is not Progress.ENDED for one in wait.ended):
                 return False
             host = wait.before
@@ -127,7 +126,7 @@ class StuckSearch:
 
     def _stands_behind(self, number: int) -> bool:
         """Whether an earlier launch on another stream of the process and device is not issued as a whole."""
-        operations = self._ground.operations
+        operations = self._facts.operations
         one = operations[number]
         return any(
             self._progress[other] in LEFT
@@ -141,7 +140,7 @@ class StuckSearch:
         if not all(
             self._could_be_met(number)
             for number, progress in enumerate(self._progress)
-            if progress is Progress.ENDED and number in self._ground.unmet
+            if progress is Progress.ENDED and number in self._facts.unmet
         ):
             return
         for reasons in self._reasons():
@@ -156,7 +155,7 @@ class StuckSearch:
     def _could_be_met(self, number: int) -> bool:
         """Whether all waits of an operation may have been met."""
         by_wait: dict[int, list[Unmet]] = {}
-        for one in self._ground.unmet[number]:
+        for one in self._facts.unmet[number]:
             by_wait.setdefault(id(one.wait), []).append(one)
         return all(any(self._may_reach(one) for one in reasons) for reasons in by_wait.values())
 
@@ -168,12 +167,12 @@ class StuckSearch:
         if progress is Progress.UNISSUED:
             return False
         waits = progress in (Progress.PARTLY, Progress.WAITING)
-        if waits and unmet.until == "end" and unmet.producer not in self._ground.rowwise:
+        if waits and unmet.until == "end" and unmet.producer not in self._facts.rowwise:
             return False  # while it waits none of its blocks has ended
         return unmet.least <= self._most_issued(unmet.producer)
 
     def _most_issued(self, number: int) -> int:
-        pools = self._ground.pools
+        pools = self._facts.pools
         size = pools.size(number)
         return size - pools.unit(number) if self._progress[number] in LEFT else size
 
@@ -181,9 +180,9 @@ class StuckSearch:
         """What keeps each operation that waits: a choice of one each; nothing where one cannot wait."""
         options: dict[int, list[Unmet]] = {}
         for number, progress in enumerate(self._progress):
-            if number not in self._ground.unmet or progress not in (Progress.WAITING, Progress.PARTLY):
+            if number not in self._facts.unmet or progress not in (Progress.WAITING, Progress.PARTLY):
                 continue
-            found = [one for one in self._ground.unmet[number] if self._keeps(one)]
+            found = [one for one in self._facts.unmet[number] if self._keeps(one)]
             if found:
                 # One that costs no blocks does for all.
                 free = [one for one in found if self._limit(one) is None]
@@ -230,18 +229,18 @@ class StuckSearch:
 
     def _goes_first(self, one: int, other: int) -> bool:
         """Whether `one`, whose turn comes no later, is issued before `other` starts."""
-        ground = self._ground
-        first, second = ground.operations[one], ground.operations[other]
-        turn, later = ground.turns.turns[one], ground.turns.turns[other]
-        ended = ground.ended_before[other]
+        facts = self._facts
+        first, second = facts.operations[one], facts.operations[other]
+        turn, later = facts.turns.turns[one], facts.turns.turns[other]
+        ended = facts.ended_before[other]
         return (
             one < other
-            and ground.pools.of[one] == ground.pools.of[other]
+            and facts.pools.of[one] == facts.pools.of[other]
             and first.priority <= second.priority
             and turn.ended <= ended
             and turn.started <= later.started | ended
             and turn.host in (None, later.host)
-            and (first.process, first.device) not in ground.shares_queues
+            and (first.process, first.device) not in facts.shares_queues
         )
 
     def _heads(self, resident: Mapping[int, int]) -> dict[Pool, tuple[int, Closed]] | None:
@@ -249,7 +248,7 @@ class StuckSearch:
         left: dict[Pool, list[int]] = {}
         for number, progress in enumerate(self._progress):
             if progress in (Progress.PARTLY, Progress.HALTED):
-                pool = self._ground.pools.of[number]
+                pool = self._facts.pools.of[number]
                 assert pool is not None
                 left.setdefault(pool, []).append(number)
         found = {}
@@ -263,7 +262,7 @@ class StuckSearch:
     def _stuck_head(
         self, pool: Pool, numbers: Sequence[int], resident: Mapping[int, int]
     ) -> tuple[int, Closed] | None:
-        pools, operations = self._ground.pools, self._ground.operations
+        pools, operations = self._facts.pools, self._facts.operations
         there = {number: count for number, count in resident.items() if pools.of[number] == pool and count}
         if self._trust == "order":
             numbers = [min(numbers, key=lambda number: (operations[number].priority, number))]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from wavesim.safety.hang.autopsy import Autopsy
 from wavesim.safety.hang.bound import StuckBound, TooManyKernelsError
 from wavesim.safety.hang.certain import hopeless
-from wavesim.safety.hang.ground import Ground
+from wavesim.safety.hang.facts import SituationFacts
 from wavesim.safety.hang.remedies import MOST_TRIED, remedies_of
 from wavesim.safety.hang.situation import Situation
 from wavesim.safety.hang.stuck import Stuck, StuckSearch, TooManyStatesError, Trust
@@ -32,7 +32,7 @@ class HangVerdict:
     it safe. `autopsy` is what counters say.
     """
 
-    ground: Ground
+    facts: SituationFacts
     can_hang: bool | None
     is_certain: bool = False
     stuck: Stuck | None = None
@@ -47,45 +47,43 @@ class HangVerdict:
 def verdict_after(autopsy: Autopsy) -> HangVerdict:
     """The verdict on a process whose counters were seen: whether somebody waits for what was not posted."""
     stuck = autopsy.stuck
-    return HangVerdict(autopsy.ground, stuck is not None, stuck=stuck, autopsy=autopsy)
+    return HangVerdict(autopsy.facts, stuck is not None, stuck=stuck, autopsy=autopsy)
 
 
 def judge(situation: Situation, *, with_remedies: bool = True) -> HangVerdict:
     """The verdict on a situation. Never says that one cannot hang that can, as far as its waits are known."""
     known = replace(situation, waits=[wait for wait in situation.waits if not wait.is_unknown])
-    ground = Ground(known)
+    facts = SituationFacts(known)
     unknown = _unknown(situation)
-    certain = hopeless(ground)
+    certain = hopeless(facts)
     if certain is not None:
         remedies = remedies_of(known, _is_safe) if with_remedies else ()
+        return HangVerdict(facts, True, True, certain, hangs_as_seen=True, unknown=unknown, remedies=remedies)
+    if not facts.unmet:
         return HangVerdict(
-            ground, True, True, certain, hangs_as_seen=True, unknown=unknown, remedies=remedies
-        )
-    if not ground.unmet:
-        return HangVerdict(
-            ground, None if unknown else False, basis=None if unknown else "cuda", unknown=unknown
+            facts, None if unknown else False, basis=None if unknown else "cuda", unknown=unknown
         )
     try:
-        return _judged(ground, unknown, with_remedies=with_remedies)
+        return _judged(facts, unknown, with_remedies=with_remedies)
     except TooManyKernelsError:
         many = "too many different kernels wait at once to look at all ways in which they can stand together"
-        return HangVerdict(ground, None, unknown=(*unknown, many))
+        return HangVerdict(facts, None, unknown=(*unknown, many))
 
 
-def _judged(ground: Ground, unknown: Sequence[str], *, with_remedies: bool) -> HangVerdict:
-    found = _stuck(ground, "room")
+def _judged(facts: SituationFacts, unknown: Sequence[str], *, with_remedies: bool) -> HangVerdict:
+    found = _stuck(facts, "room")
     if found is not None:
-        as_seen = _hangs_as_seen(ground)
-        remedies = remedies_of(ground.situation, _is_safe) if with_remedies else ()
+        as_seen = _hangs_as_seen(facts)
+        remedies = remedies_of(facts.situation, _is_safe) if with_remedies else ()
         return HangVerdict(
-            ground, True, stuck=found, hangs_as_seen=as_seen, unknown=unknown, remedies=remedies
+            facts, True, stuck=found, hangs_as_seen=as_seen, unknown=unknown, remedies=remedies
         )
     if unknown:
-        return HangVerdict(ground, None, unknown=unknown)
-    if _stuck(ground, "cuda") is None:
-        return HangVerdict(ground, False, basis="cuda", hangs_as_seen=False)
-    needed = _needed_sms(ground.situation) if with_remedies else 1
-    return HangVerdict(ground, False, basis="idle", hangs_as_seen=False, needed_sms=needed)
+        return HangVerdict(facts, None, unknown=unknown)
+    if _stuck(facts, "cuda") is None:
+        return HangVerdict(facts, False, basis="cuda", hangs_as_seen=False)
+    needed = _needed_sms(facts.situation) if with_remedies else 1
+    return HangVerdict(facts, False, basis="idle", hangs_as_seen=False, needed_sms=needed)
 
 
 def _unknown(situation: Situation) -> tuple[str, ...]:
@@ -96,25 +94,25 @@ def _unknown(situation: Situation) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _stuck(ground: Ground, trust: Trust) -> Stuck | None:
+def _stuck(facts: SituationFacts, trust: Trust) -> Stuck | None:
     """A state that nothing leaves. Raises `TooManyKernelsError`."""
-    if len(ground.operations) <= MOST_SEARCHED:
+    if len(facts.operations) <= MOST_SEARCHED:
         with contextlib.suppress(TooManyStatesError):
-            return next(StuckSearch(ground, trust).stuck(), None)
-    return next(StuckBound(ground, trust).stuck(), None)
+            return next(StuckSearch(facts, trust).stuck(), None)
+    return next(StuckBound(facts, trust).stuck(), None)
 
 
-def _hangs_as_seen(ground: Ground) -> bool | None:
+def _hangs_as_seen(facts: SituationFacts) -> bool | None:
     """Whether the order of issue that was seen leads to it; None of so many operations that nobody knows."""
-    if len(ground.operations) <= MOST_SEARCHED:
+    if len(facts.operations) <= MOST_SEARCHED:
         with contextlib.suppress(TooManyStatesError):
-            return next(StuckSearch(ground, "order").stuck(), None) is not None
+            return next(StuckSearch(facts, "order").stuck(), None) is not None
     return None
 
 
 def _is_safe(situation: Situation) -> bool:
-    ground = Ground(situation)
-    return hopeless(ground) is None and (not ground.unmet or _stuck(ground, "room") is None)
+    facts = SituationFacts(situation)
+    return hopeless(facts) is None and (not facts.unmet or _stuck(facts, "room") is None)
 
 
 def _needed_sms(situation: Situation) -> int:

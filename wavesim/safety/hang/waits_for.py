@@ -7,10 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from wavesim.safety.hang.ground import Ground
+from wavesim.safety.hang.facts import SituationFacts, Unmet
 from wavesim.safety.hang.layout import Holder
 from wavesim.safety.hang.stuck import Progress, Stuck
-from wavesim.safety.hang.unmet import Unmet
 from wavesim.streams.operation import LEGACY
 
 MOST_LATE = 1_000  # operations followed through what comes before them
@@ -29,10 +28,10 @@ class Edge:
     words: str
 
 
-def edges_of(ground: Ground, stuck: Stuck, holders: Sequence[Holder]) -> tuple[Edge, ...]:
+def edges_of(facts: SituationFacts, stuck: Stuck, holders: Sequence[Holder]) -> tuple[Edge, ...]:
     """All that matters to those who are there, or who are waited for."""
     found = [
-        Edge(one.number, reason.producer, "wait", unmet_text(ground, reason, one.number))
+        Edge(one.number, reason.producer, "wait", unmet_text(facts, reason, one.number))
         for one in holders
         if (reason := stuck.reasons.get(one.number)) is not None
     ]
@@ -40,10 +39,10 @@ def edges_of(ground: Ground, stuck: Stuck, holders: Sequence[Holder]) -> tuple[E
         beside = [one for one in holders if one.pool == pool]
         others = [one for one in beside if one.number != head] or beside
         found += [Edge(head, one.number, "room", "has no room beside it") for one in others]
-    return (*found, *_late(ground, stuck, [edge.target for edge in found]))
+    return (*found, *_late(facts, stuck, [edge.target for edge in found]))
 
 
-def _late(ground: Ground, stuck: Stuck, awaited: Sequence[int | None]) -> Iterator[Edge]:
+def _late(facts: SituationFacts, stuck: Stuck, awaited: Sequence[int | None]) -> Iterator[Edge]:
     """What has not had its turn, from those who are waited for backwards."""
     queue = [number for number in dict.fromkeys(awaited) if number is not None]
     seen = set(queue)
@@ -51,30 +50,30 @@ def _late(ground: Ground, stuck: Stuck, awaited: Sequence[int | None]) -> Iterat
         number = queue.pop(0)
         if stuck.progress[number] is not Progress.UNISSUED:
             continue
-        target, words = turn_text(ground, stuck, number)
+        target, words = turn_text(facts, stuck, number)
         yield Edge(number, target, "turn", words)
         if target is not None and target not in seen:
             seen.add(target)
             queue.append(target)
 
 
-def turn_text(ground: Ground, stuck: Stuck, number: int) -> tuple[int | None, str]:
+def turn_text(facts: SituationFacts, stuck: Stuck, number: int) -> tuple[int | None, str]:
     """(What an operation whose turn has not come stands behind, why in words)."""
-    one, turn = ground.operations[number], ground.turns.turns[number]
+    one, turn = facts.operations[number], facts.turns.turns[number]
     late = [n for n in sorted(turn.ended) if stuck.progress[n] is not Progress.ENDED]
     if late:
-        before = ground.operations[late[-1]]
+        before = facts.operations[late[-1]]
         return late[-1], _order_text(before.name in one.after, before.stream, one.stream, before.name)
     issued = (Progress.ENDED, Progress.WAITING)
     starts = [n for n in sorted(turn.started) if stuck.progress[n] not in issued]
     if starts:
-        return starts[-1], f"it comes once all blocks of {ground.operations[starts[-1]].name} have started"
+        return starts[-1], f"it comes once all blocks of {facts.operations[starts[-1]].name} have started"
     host = turn.host
     while host is not None:
-        wait = ground.turns.host_waits[host]
+        wait = facts.turns.host_waits[host]
         ended = [n for n in sorted(wait.ended) if stuck.progress[n] is not Progress.ENDED]
         if ended:
-            name = ground.operations[ended[-1]].name
+            name = facts.operations[ended[-1]].name
             return ended[-1], f"the host waits for the end of {name} before it launches it"
         host = wait.before
     return None, "there are more streams than hardware queues: it may stand behind another stream's launch"
@@ -114,19 +113,19 @@ def _way_back(start: int, ways: dict[int, list[Edge]]) -> tuple[Edge, ...]:
     return tuple(edge for edge in ways[start] if edge.target == start)[:1]
 
 
-def unmet_text(ground: Ground, unmet: Unmet, waiter: int) -> str:
+def unmet_text(facts: SituationFacts, unmet: Unmet, waiter: int) -> str:
     """Until when a wait goes on: "until all 128 blocks of workers have ended"."""
     wait = unmet.wait
     if unmet.producer is None:
-        most = _most_posts(ground, wait.semaphore)
+        most = _most_posts(facts, wait.semaphore)
         return f"until {wait.semaphore} reaches {wait.value:,}; all posts there are bring it to {most:,}"
-    one = ground.operations[unmet.producer]
+    one = facts.operations[unmet.producer]
     if wait.semaphore:
         return f"until {wait.semaphore} reaches {wait.value:,}, to which {one.name} posts"
     reached = "started" if wait.until == "start" else "ended"
     if not one.is_kernel:
         return f"until {one.kind} {one.name} has {reached}"
-    size = ground.pools.size(unmet.producer)
+    size = facts.pools.size(unmet.producer)
     whose = "their own grid" if unmet.producer == waiter else one.name
     if wait.blocks == "row":
         return f"until their row of {whose} has {reached}"
@@ -135,10 +134,10 @@ def unmet_text(ground: Ground, unmet: Unmet, waiter: int) -> str:
     return f"until {many} of {whose} {'has' if least == 1 else 'have'} {reached}"
 
 
-def _most_posts(ground: Ground, name: str) -> int:
+def _most_posts(facts: SituationFacts, name: str) -> int:
     """What a semaphore reaches when everybody has posted."""
-    found = next(one for one in ground.situation.semaphores if one.name == name)
-    sizes = {one.name: max(1, one.blocks) for one in ground.operations}
+    found = next(one for one in facts.situation.semaphores if one.name == name)
+    sizes = {one.name: max(1, one.blocks) for one in facts.operations}
     most = found.initial
     for post in found.posts:
         size = sizes[post.producer]

@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 
 from wavesim.errors import DescriptionError, RecordingError
+from wavesim.profile.situations import situation_of_profile, verdict_on
 from wavesim.safety.hang.answer import HangAnswer
-from wavesim.safety.hang.from_profile import situation_of_profile
 from wavesim.safety.hang.mirror import ERRORS, MAGIC, MOST_COUNTERS, load_mirror, mirror_head
-from wavesim.safety.hang.page import write_hang_page
-from wavesim.safety.hang.reading import verdict_on
 from wavesim.safety.hang.situation_file import with_waits
 from wavesim.safety.hang.verdict import judge
+from wavesim.view.hang_page import write_hang_page
 
 PROFILE = Path(__file__).parents[4] / "wavesim" / "recordings" / "profiles" / "h100-qwen1.5-0.5b.json.gz"
 BASE = 8_192
@@ -201,8 +200,8 @@ def test_arrays_that_lie_on_each_other_are_not_read_without_end(tmp_path):
 def test_a_profile_alone_is_never_called_safe():
     verdict = verdict_on(PROFILE)
     assert verdict.can_hang is None
-    assert len(verdict.ground.operations) > 20
-    assert len({one.name for one in verdict.ground.operations}) == len(verdict.ground.operations)
+    assert len(verdict.facts.operations) > 20
+    assert len({one.name for one in verdict.facts.operations}) == len(verdict.facts.operations)
 
 
 def test_a_profile_with_waits_is_judged(tmp_path):

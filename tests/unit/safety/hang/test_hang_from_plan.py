@@ -34,7 +34,7 @@ def test_without_a_wait_kernel_both_name_the_producer():
     assert not safety.is_safe
     assert verdict.can_hang
     producer = TOY.stages[0].name
-    assert [verdict.ground.operations[head].name for head in verdict.stuck.heads.values()] == [producer]
+    assert [verdict.facts.operations[head].name for head in verdict.stuck.heads.values()] == [producer]
 
 
 def test_with_room_for_all_waiting_blocks_both_call_it_safe():

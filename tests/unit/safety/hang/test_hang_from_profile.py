@@ -7,8 +7,8 @@ from kineto_traces import H100, kernel, write_trace
 from nsight_exports import export
 
 from wavesim.cli.command_line import main
+from wavesim.profile.situations import verdict_on
 from wavesim.safety.hang.answer import HangAnswer
-from wavesim.safety.hang.reading import verdict_on
 
 # As in wavesim/safety/hang/cases/mpk-775.toml.
 WAITS = """

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from wavesim.errors import DescriptionError, RecordingError
-from wavesim.safety.hang.situation_file import load_situation, situation_of
-from wavesim.safety.hang.situation_writer import situation_json
+from wavesim.safety.hang.situation_file import load_situation, situation_json, situation_of
 
 CASES = sorted((Path(__file__).parents[4] / "wavesim" / "safety" / "hang" / "cases").glob("*.toml"))
 KERNEL = {"name": "a", "grid": [4], "threads": 128}

@@ -71,7 +71,7 @@ def sm_picture(answer: HangAnswer, layout: PoolLayout, *, theme: str | Theme = "
 def _sm_title(answer: HangAnswer, layout: PoolLayout) -> str:
     if layout.starved is None:
         return f"Everyone on {layout.pool.name} waits"
-    size = answer.verdict.ground.pools.size(layout.starved)
+    size = answer.verdict.facts.pools.size(layout.starved)
     left = size - layout.placed(layout.starved)
     name = one_line(answer.name(layout.starved), LONGEST)
     return f"{left:,} of {size:,} blocks of {name} find no room on {layout.pool.name}"
@@ -85,7 +85,7 @@ def _sm_subtitle(answer: HangAnswer, layout: PoolLayout, drawn: int) -> str:
     basis = "worked out from the description, nothing simulated or measured"
     if answer.verdict.autopsy is not None:
         how, basis = "blocks as counters have them", "on which SM a block is was worked out"
-    name = answer.verdict.ground.situation.name
+    name = answer.verdict.facts.situation.name
     return f"{name}: {layout.pool.device.name}, {count:,} SMs{cut}; {how}; {basis}"
 
 
@@ -113,7 +113,7 @@ def _stacked(answer: HangAnswer, layout: PoolLayout, group: SmGroup, sm: int) ->
 
 def _share(answer: HangAnswer, layout: PoolLayout, number: int) -> float:
     """Of an SM that one block takes: of the resource of which it takes most."""
-    block, device = answer.verdict.ground.pools.footprint(number), layout.pool.device
+    block, device = answer.verdict.facts.pools.footprint(number), layout.pool.device
     assert device is not None
     return max(
         block.warps / device.max_warps_per_sm,
@@ -164,7 +164,7 @@ def _outside(answer: HangAnswer, layout: PoolLayout, x: float, y: float, theme: 
     """What has no room, right of the SMs at (x, y)."""
     if layout.starved is None:
         return []
-    size = answer.verdict.ground.pools.size(layout.starved)
+    size = answer.verdict.facts.pools.size(layout.starved)
     left = size - layout.placed(layout.starved)
     name = one_line(answer.name(layout.starved), 14)
     words = BREAK.join(["no room for", element("b", f"{left:,} blocks of"), element("b", name)])
@@ -219,7 +219,7 @@ def _box(answer: HangAnswer, node: int | None, place: tuple[float, float], theme
         words, colour = Markup("{}").format("nobody"), theme.bad
     else:
         held = next((one for one in answer.holders if one.number == node), None)
-        size = answer.verdict.ground.pools.size(node)
+        size = answer.verdict.facts.pools.size(node)
         there = f"{held.blocks:,} of {size:,} there" if held else "not issued"
         words = BREAK.join([element("b", one_line(answer.name(node), LONGEST)), there])
         colour = theme.stage_colour(node)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from wavesim.safety.hang.answer import HangAnswer
-from wavesim.safety.hang.picture import sm_picture, waits_picture
+from wavesim.view.hang_picture import sm_picture, waits_picture
 from wavesim.view.page import Table, write_page
 
 COLUMNS = ("operation", "device", "blocks there", "of", "SMs", "waits")
