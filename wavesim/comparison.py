@@ -30,7 +30,7 @@ from wavesim.predict.prediction import (
 )
 from wavesim.predict.shared_placement import placement_caveat
 from wavesim.recordings.runner import Runner, measured_traces
-from wavesim.safe_io.arguments import require_types, tuple_of
+from wavesim.safe_io.annotated import require_types, tuple_of
 from wavesim.safe_io.bounds import whole
 from wavesim.safe_io.escaping import lines
 from wavesim.safety.deadlock import safety_of

@@ -19,8 +19,7 @@ from wavesim.errors import DescriptionError, WavesimError
 from wavesim.safe_io.bounds import plain_int, shown
 from wavesim.safe_io.escaping import lines
 from wavesim.safe_io.options import OneLineParser, number
-from wavesim.safe_io.program import error_text, run_program
-from wavesim.safe_io.streams import ReaderGoneError
+from wavesim.safe_io.program import ReaderGoneError, error_text, run_program
 from wavesim_gpu.characterise import command as characterise_command
 from wavesim_gpu.driver.gpu_at_hand import require_gpu
 from wavesim_gpu.trial import command as try_command

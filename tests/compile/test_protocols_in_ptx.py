@@ -11,8 +11,8 @@ from small_pipelines import pair
 from wavesim.codegen.cuda import stage_header
 from wavesim.lint.instruction import Instruction, Op
 from wavesim.lint.ptx import listing_of_ptx
+from wavesim.litmus.program import Statement
 from wavesim.litmus.protocol import Protocol, protocols
-from wavesim.litmus.statement import Statement
 from wavesim.model.device import load
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.parsing import plan_of_words

@@ -7,7 +7,7 @@ import pytest
 from wavesim.errors import RecordingError
 from wavesim.evaluation.tuning_regret import regrets
 from wavesim.model.device import load
-from wavesim.tuning.plan_list import listed_plans
+from wavesim.tuning.candidates import listed_plans
 from wavesim.workloads.catalogue import workload
 
 TOKENS = (256, 512, 768, 1024, 1536, 2048, 3072, 4096)

@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT))
 
 from wavesim.errors import DescriptionError  # noqa: E402
 from wavesim.litmus import LitmusTest, LitmusThread, outcomes  # noqa: E402
-from wavesim.litmus.statement import ValueTest  # noqa: E402
+from wavesim.litmus.program import ValueTest  # noqa: E402
 
 EXPECTED = "dartagnan/src/test/resources/PTX{}-expected.csv"
 LOADS = {"tld": "ld.texture", "suld": "ld.surface", "cold": "ld.constant", "sust": "st.surface"}

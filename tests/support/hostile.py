@@ -25,9 +25,8 @@ from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import CustomPolicy, TileSync
 from wavesim.predict.known_costs import KnownCosts
 from wavesim.profile.advice import Advice, advise
-from wavesim.profile.pairs_figure import advice_pairs
+from wavesim.profile.advice_figures import advice_pairs, advice_timeline
 from wavesim.profile.profile_file import load_profile
-from wavesim.profile.timeline_figure import advice_timeline
 from wavesim.safe_io.escaping import Markup, element
 from wavesim.sim.simulation import simulate
 from wavesim.teaching.exercises import Feedback

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from wavesim.safe_io.arguments import require_types
+from wavesim.safe_io.annotated import require_types
 from wavesim.trace.trace import Trace
 
 FloatArray = NDArray[np.float64]

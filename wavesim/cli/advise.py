@@ -19,7 +19,7 @@ from wavesim.safe_io.writing import write_text
 
 if TYPE_CHECKING:
     from wavesim.profile.advice import Advice
-    from wavesim.profile.pair_answers import PairAnswers
+    from wavesim.profile.pair_file import PairAnswers
 
 MOST_PAIRS = 1_000
 VERDICTS, MOST_VERDICTS, SECONDS = 3, 100, 20.0
@@ -104,7 +104,7 @@ def _require_fitting(options: argparse.Namespace) -> None:
 def _answers(options: argparse.Namespace, advice: "Advice") -> "PairAnswers | None":
     from wavesim.cli.asking import asked
     from wavesim.profile.advice_text import COLUMNS, pair_rows
-    from wavesim.profile.pair_answers import load_answers
+    from wavesim.profile.pair_file import load_answers
 
     if options.answers:
         return load_answers(options.answers)

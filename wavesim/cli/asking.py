@@ -11,8 +11,7 @@ from typing import Any
 from wavesim.errors import DescriptionError, RecordingError
 from wavesim.profile.advice import Advice, Pair
 from wavesim.profile.kernel_facts import PERSISTENT, KernelFacts
-from wavesim.profile.pair_answers import READS, ROLES, PairAnswers
-from wavesim.profile.pair_file import pair_description
+from wavesim.profile.pair_file import READS, ROLES, PairAnswers, pair_description
 from wavesim.safe_io.bounds import real, whole
 
 Ask = Callable[[str], str]

@@ -19,8 +19,7 @@ from wavesim.cli.status import BAD_INPUT
 from wavesim.errors import CompileError, DeadlockError, WavesimError
 from wavesim.safe_io.escaping import lines
 from wavesim.safe_io.options import OneLineParser
-from wavesim.safe_io.program import error_text, run_program
-from wavesim.safe_io.streams import ReaderGoneError
+from wavesim.safe_io.program import ReaderGoneError, error_text, run_program
 
 COMMANDS = {
     "simulate": "simulate one plan of a workload",

@@ -31,7 +31,7 @@ TILE = "128x256"
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
-    from wavesim.tuning.crossover.ways import ORDERS, WORDS
+    from wavesim.tuning.crossover.gains import ORDERS, WORDS
     from wavesim.workloads.models import all_models
 
     parser.add_argument("--model", help=f"its MLP: {', '.join(all_models())}")
@@ -60,10 +60,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Simulates the family, prints the table, writes what is asked for."""
     from wavesim.tuning.crossover.crossing import crossover_of
-    from wavesim.tuning.crossover.dispatch import dispatch_json, dispatch_python, table_json
-    from wavesim.tuning.crossover.report import crossover_text, write_crossover_page
+    from wavesim.tuning.crossover.gains import ORDERS, WORDS, read_ways
+    from wavesim.tuning.crossover.report import (
+        crossover_text,
+        dispatch_json,
+        dispatch_python,
+        table_json,
+        write_crossover_page,
+    )
     from wavesim.tuning.crossover.table import MARGIN_POINTS
-    from wavesim.tuning.crossover.ways import ORDERS, WORDS, read_ways
 
     if options.gpus is not None:
         return run_over_gpus(options, _rows(options.m or ROWS))
@@ -96,8 +101,7 @@ def run(options: argparse.Namespace) -> int:
 def _family(options: argparse.Namespace) -> tuple["KernelFamily", Device]:
     """The kernels and the device that the options name. Raises `DescriptionError`."""
     from wavesim.model.description import load_description
-    from wavesim.tuning.crossover.family import DescribedFamily, MlpFamily
-    from wavesim.tuning.crossover.models import backend_of, mlp_of
+    from wavesim.tuning.crossover.family import DescribedFamily, MlpFamily, backend_of, mlp_of
 
     _require_one_source(options)
     if options.file is not None:

@@ -29,7 +29,7 @@ from wavesim.model.stage import Stage
 from wavesim.plan.plan import Plan, check_plan
 from wavesim.plan.resolved import ResolvedPlan, resolve
 from wavesim.plan.semaphores import Edge, SemaphoreArray
-from wavesim.safe_io.arguments import require_types
+from wavesim.safe_io.annotated import require_types
 from wavesim.safety.deadlock import safety_of
 
 SizesWord = Literal["constant", "runtime"]

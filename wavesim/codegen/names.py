@@ -13,8 +13,7 @@ from itertools import chain, count
 from wavesim.codegen.header_text import ARITHMETIC, HOST_FUNCTIONS, PROLOGUE, primitives
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.semaphores import Edge, edges_of
-from wavesim.safe_io.cuda_words import is_global, is_reserved
-from wavesim.safe_io.escaping import identifier
+from wavesim.safe_io.escaping import identifier, is_global, is_reserved
 
 # What headers declare or use besides their fixed text. A test says which words are missing here.
 _OWN = """

@@ -18,8 +18,7 @@ from wavesim.errors import RecordingError
 from wavesim.evaluation.blind_sizes import BASELINE, BlindSize, all_sizes
 from wavesim.plan.parsing import plan_data, recorded_shape
 from wavesim.recordings.shipped import FOLDER
-from wavesim.safe_io.appending import append_line
-from wavesim.safe_io.writing import write_text
+from wavesim.safe_io.writing import append_line, write_text
 from wavesim.trace.trace import Trace
 from wavesim.trace.trace_archive import has_trace, load_trace
 

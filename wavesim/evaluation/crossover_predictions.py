@@ -10,7 +10,7 @@ from typing import Any
 from wavesim.evaluation.crossover_runs import flip_of, sizes_to_measure
 from wavesim.model.device import Device
 from wavesim.tuning.crossover.crossing import Crossover, crossover_of
-from wavesim.tuning.crossover.models import mlp_of
+from wavesim.tuning.crossover.family import mlp_of
 from wavesim.workloads.catalogue import parse_tile
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from wavesim.errors import RecordingError
 from wavesim.safe_io.documents import read_json
 from wavesim.safe_io.writing import write_text
-from wavesim.tuning.crossover.ways import ComparedPlan
+from wavesim.tuning.crossover.gains import ComparedPlan
 
 MAX_BYTES = 16 << 20
 PAYS_POINTS = 1.0  # that semaphores must gain over the better kernel boundary to pay

@@ -23,8 +23,7 @@ from wavesim.predict.prediction import improvement_of_rounds
 from wavesim.predict.product_times import KIND, costs_from_products
 from wavesim.recordings.shipped import FOLDER
 from wavesim.safe_io.documents import read_json
-from wavesim.tuning.crossover.family import MlpFamily
-from wavesim.tuning.crossover.models import backend_of, mlp_of
+from wavesim.tuning.crossover.family import MlpFamily, backend_of, mlp_of
 from wavesim.workloads.catalogue import parse_tile
 
 SOURCE = "products-alone"

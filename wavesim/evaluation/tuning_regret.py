@@ -12,7 +12,7 @@ from statistics import median
 from wavesim.errors import RecordingError
 from wavesim.model.device import Device
 from wavesim.predict.prediction import improvement_points
-from wavesim.tuning.plan_list import listed_plans
+from wavesim.tuning.candidates import listed_plans
 from wavesim.tuning.search import tune
 from wavesim.workloads.catalogue import parse_tile, workload
 

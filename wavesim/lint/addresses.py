@@ -96,7 +96,6 @@ class AddressRoots:
         return stores
 
     def _stored_in_array(self, at: int) -> list[int]:
-        """The stores to an array of the thread's own that a load reads by an index."""
         base = self._base(at)
         if self._instructions[at].space != "local" or base not in self._instructions[at].uses:
             return []
@@ -124,7 +123,6 @@ class AddressRoots:
         return stores
 
     def _place(self, at: int) -> Value | None:
-        """Where an access to a variable, or to local memory, goes; None for all others."""
         value = self._values.of_address(at)
         is_own = value is not None and (self._values.symbol(value) or self._instructions[at].space == "local")
         return value if is_own else None
@@ -158,7 +156,6 @@ class AddressRoots:
         return self._sizes[int(match[1])] >= POINTER_BYTES
 
     def _named(self, symbol: str, offset: int) -> str:
-        """A parameter with the offset in it; a variable as a whole."""
         if symbol == PARAMETERS:
             number = max((n for n, start in enumerate(self._offsets) if start <= offset), default=0)
             return self._named(f"param {number}", offset - self._offsets[number] if self._offsets else offset)

@@ -95,7 +95,6 @@ class ControlFlow:
         return reversed_edges(forward)
 
     def _reached_from(self, block: int) -> bytes:
-        """For each block whether a path of one edge or more leads to it."""
         reached = bytearray(len(self.edges))
         work = list(self.edges[block])
         while work:

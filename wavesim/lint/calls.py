@@ -69,7 +69,6 @@ class _Inliner:
         code: list[Instruction],
         labels: dict[str, int],
     ) -> None:
-        """Appends the function's code, under names of its own."""
         body = self.expanded(function, (*callers, function.name))
         self._left -= len(body.instructions)
         self._calls += 1
@@ -154,7 +153,6 @@ class _Renaming(_Relabelling):
 
 
 def _moved(instruction: Instruction, arguments: frozenset[str]) -> Instruction:
-    """What a call passes or returns by parameter space, as a move between registers."""
     address = instruction.address
     if instruction.space != "param" or address is None or address.base not in arguments:
         return instruction

@@ -58,7 +58,6 @@ def findings_of(listing: Listing, known: Known = Known()) -> list[Finding]:  # n
 
 
 def _side(kernel: KernelCode, listing: Listing, known: Known, search: Effort) -> Side:
-    """Waits and posts are sought in each loop, among all instructions."""
     code = Code(kernel, listing, known)
     search.spend(len(code.flow.loops) * len(code.instructions))
     return side_of(code)

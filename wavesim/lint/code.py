@@ -116,7 +116,6 @@ class Code:
 
     @functools.cache  # noqa: B019
     def _facts(self, branch: int, is_taken: bool) -> frozenset[Fact]:
-        """What follows where a branch or a predicated instruction is taken, or passed by."""
         guard = self[branch].guard
         if not is_taken and self._further_predicates(branch):
             return frozenset()
@@ -167,7 +166,6 @@ class Code:
 
     @functools.cache  # noqa: B019
     def _is_of_block(self, index: int) -> bool:
-        """Whether a generic address is one of shared or local variables."""
         if self[index].space != "generic":
             return False
         if any(_SHARED.search(self[i].text) for used in self[index].uses for i in self.sources(used, index)):
@@ -244,7 +242,6 @@ class Code:
         return frozenset[int]().union(*(self.sources(predicate, branch) for predicate in predicates))
 
     def _further_predicates(self, branch: int) -> list[str]:
-        """In machine code a branch may ask two: `@P1 BRA P2` is taken where both hold."""
         instruction = self[branch]
         if instruction.op is not Op.BRANCH or self.language != "sass":
             return []

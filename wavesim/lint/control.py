@@ -21,7 +21,6 @@ class Control:
 
     @cached_property
     def _direct(self) -> list[set[int]]:
-        """For each block the blocks whose last instruction decides whether it runs."""
         flow = self._flow
         guards: list[set[int]] = [set() for _ in flow.edges]
         parent = flow.post_tree.parent
@@ -133,7 +132,6 @@ def _of_own_latches(flow: ControlFlow, component: list[int], header: int, depth:
 
 
 def _header(flow: ControlFlow, component: list[int], rank: dict[int, int]) -> int:
-    """The first block that is entered from outside."""
     inside = set(component)
     entries = [block for block in component if any(b not in inside for b in flow.back[block] if b in rank)]
     return min(entries or component, key=rank.__getitem__)

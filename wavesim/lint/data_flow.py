@@ -68,7 +68,6 @@ class DataFlow:
         return not any(definition <= change < reader for change in changes)
 
     def _reaching(self, register: str, block: int) -> frozenset[int]:
-        """The definitions that reach the start of a block."""
         if (register, block) in self._at_start:
             return self._at_start[register, block]
         places: set[int] = set()

@@ -142,7 +142,6 @@ class Elf:
 
 
 def _unpacked(form: str, data: bytes, at: int) -> tuple[int, ...]:
-    """As `struct.unpack_from`; zeros where that lies outside of the data."""
     size = struct.calcsize(form)
     return struct.unpack(form, data[at : at + size].ljust(size, b"\0"))
 

@@ -72,7 +72,6 @@ def _of_folder(folder: Path, deadline: float) -> list[Listing]:
 
 
 def _of_file(path: Path, deadline: float) -> list[Listing]:
-    """The listings of one file, whose first bytes tell what it is."""
     data = read_bytes(path, MOST_BYTES)
     where = one_line(str(path))
     if data[:4] == MAGIC_FATBIN or is_host_elf(data):

@@ -147,7 +147,6 @@ class Predicates:
 
 
 def _operands(made: Instruction, value: bool) -> list[str]:
-    """The predicates that have the same value as the one that is made of them."""
     if (match := _LOGIC.match(made.text)) and (match[1] == "and") == value:
         return [match[2], match[3]]
     if (match := _CHAINED.search(made.text)) and (match[1] == "AND") == value:

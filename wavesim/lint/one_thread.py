@@ -155,7 +155,6 @@ class OneThread:
     def _equal(
         self, instruction: Instruction, words: Sequence[str], truth: bool, numbers: Sequence[str], place: int
     ) -> list[Bits]:
-        """What is fixed if the comparison leaves one number."""
         bound = next((_FIXED[word, truth] for word in words if (word, truth) in _FIXED), "no comparison")
         value = 0 if instruction.value is None and "RZ" in instruction.text else instruction.value
         if bound is not None and value != bound:
@@ -179,12 +178,10 @@ class OneThread:
         )
 
     def _is_plain(self, register: str, at: int) -> bool:
-        """Whether a register holds the thread's number itself, moved at most."""
         sources = [self._data.instructions[source] for source in self._data.slice_of(register, at)]
         return all(source.op is Op.MOVE and not _SHUFFLE.search(source.text) for source in sources)
 
     def _bits(self, register: str, at: int, depth: int) -> Bits | None:
-        """Which bits of the thread's number a register holds; None for anything else."""
         if _THREAD.match(register):
             return Bits()
         if _LANE.match(register):

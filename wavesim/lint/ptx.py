@@ -74,7 +74,6 @@ def statements(text: str) -> Iterator[PtxStatement]:
 
 
 def _blanked(match: re.Match[str]) -> str:
-    """Comments without all but their line ends; strings stay, as .file needs them."""
     word = match[0]
     return word if word[0] == '"' else "\n" * word.count("\n") or " "
 
@@ -259,7 +258,6 @@ class _Body:
 
 
 def _signature(head: str) -> tuple[str, dict[str, int]]:
-    """The function's name and its parameters' sizes in bytes."""
     after = re.split(r"\.(?:entry|func)\b", head, maxsplit=1)[1].strip()
     match = _NAME.match(after)
     if not match:

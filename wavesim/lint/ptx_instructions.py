@@ -63,7 +63,6 @@ def instruction_of(statement: str, line: int, context: Context) -> Instruction:
 
 
 def _plain(opcode: str, what: Meaning, parts: Sequence[Operand], context: Context) -> dict[str, Any]:
-    """The fields of an Instruction that is no branch and no call."""
     has_result = what.writes and bool(parts) and not parts[0].is_address
     results = _named(parts[:1] if has_result else [], context)
     # A wgmma adds to its accumulators, which come first.
@@ -106,7 +105,6 @@ def _named(parts: Sequence[Operand], context: Context) -> _Named:
 def _constants(
     op: Op, opcode: str, parts: Sequence[Operand], constants: Sequence[int]
 ) -> tuple[int | None, int | None]:
-    """An instruction's `value` and `count`."""
     if op in _PENDING:
         return None, constants[0] if constants else 0 if opcode.endswith("_all") else None
     if op in _BARRIERS:

@@ -101,7 +101,6 @@ def _scope(modifiers: Sequence[str], otherwise: Scope = "") -> Scope:
 def _access(
     op: Op, order: Ordering, scope: Scope = "", writes: bool = True
 ) -> Callable[[Sequence[str]], Meaning]:
-    """A family of accesses: its order and scope where the opcode names none."""
 
     def decode(modifiers: Sequence[str]) -> Meaning:
         result = _order(modifiers, order)
@@ -226,7 +225,6 @@ def _multimem(modifiers: Sequence[str]) -> Meaning:
 
 
 def _warpgroup(modifiers: Sequence[str]) -> Meaning:
-    """Of wgmma.* the mma reads and writes its accumulators, which come first."""
     return Meaning(writes="mma_async" in modifiers)
 
 

@@ -46,7 +46,6 @@ def integer(word: str) -> int | None:
 
 
 def _split(text: str) -> Iterator[str]:
-    """At the commas outside of all brackets."""
     depth = start = 0
     for match in _PIECES.finditer(text):
         if match[0] == ",":

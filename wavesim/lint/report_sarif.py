@@ -52,7 +52,6 @@ def sarif_log(report: LintReport) -> dict[str, Any]:
 
 
 def _name_of(finding: Finding) -> str:
-    """The rule's name; a kernel in which nothing was found breaks none."""
     return finding.rule or f"unjudged-{finding.kind}"
 
 

@@ -56,7 +56,6 @@ def listing_of_sass(text: str, where: str) -> Listing:
 
 
 def _lines(text: str) -> Iterable[str]:
-    """Line by line, without a second copy of all."""
     start = 0
     while start < len(text):
         end = text.find("\n", start)
@@ -207,7 +206,6 @@ def with_context(instructions: Sequence[Instruction]) -> tuple[Instruction, ...]
 
 
 def _with_phase_tests(instructions: Sequence[Instruction]) -> Sequence[Instruction]:
-    """Before SYNCS, on sm_80, a test of an mbarrier is a load of shared memory."""
     if not any(i.op is Op.ASYNC_ARRIVE or "ATOMS.ARRIVE" in i.text for i in instructions):
         return instructions
     return [
@@ -219,7 +217,6 @@ def _with_phase_tests(instructions: Sequence[Instruction]) -> Sequence[Instructi
 
 
 def _tests_phase(instructions: Sequence[Instruction], place: int) -> bool:
-    """Whether an mbarrier's upper half is loaded, and its top bit, the phase, tested."""
     load, following = instructions[place], instructions[place + 1 : place + _PHASE_REACH]
     if load.op is not Op.LOAD or load.space != "shared" or load.bytes != 4:
         return False

@@ -162,7 +162,6 @@ class _Reader:
         )
 
     def _results(self) -> int:
-        """How many operands from the first on are written."""
         operands, what = self.operands, self.what
         if not what.writes or not operands or not is_result(operands[0]):
             return 0
@@ -228,7 +227,6 @@ class _Reader:
         return address(operands[number]) if number < len(operands) else None
 
     def _constants(self, op: Op, reads: Sequence[str]) -> tuple[int | None, int | None]:
-        """`count` and `value` of the Instruction."""
         numbers = [constant(operand) for operand in reads]
         if op in (Op.BARRIER, Op.BARRIER_ARRIVE):
             plain = [constant(operand) for operand in self.operands]
@@ -262,7 +260,6 @@ class _Reader:
 
 
 def _from_first(operand: str, width: int) -> list[str]:
-    """The registers of an address that a uniform register and those after it hold."""
     first = next(registers(operand), "")
     return list(registers(first, width)) if first else []
 

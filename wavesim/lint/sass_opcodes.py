@@ -60,7 +60,6 @@ def _bytes(modifiers: Sequence[str]) -> int:
 
 
 def _access(op: Op, space: Space, writes: bool) -> Callable[[Sequence[str]], MachineOpcode]:
-    """A family of loads, stores or atomics of one space."""
 
     def decode(modifiers: Sequence[str]) -> MachineOpcode:
         size = _bytes(modifiers)

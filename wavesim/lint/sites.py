@@ -96,7 +96,6 @@ def _ahead(code: Code, polls: Iterable[int], loop: CodeLoop) -> Iterator[int]:
 
 
 def _deciding(code: Code, loop: CodeLoop) -> set[int]:
-    """The accesses in the loop whose values decide whether it is left."""
     deciding = {i for branch in loop.exits for i in code.values_behind(branch)}
     return {
         i for i in deciding if i in loop.body and code[i].op in (Op.LOAD, Op.ATOMIC) and code.is_global(i)
@@ -118,7 +117,6 @@ def _is_poll(code: Code, index: int, loop: CodeLoop) -> bool:
 
 
 def _does_work(code: Code, loop: CodeLoop) -> bool:
-    """Whether more than polling is done in the loop."""
     return any(code[i].op in (Op.ASYNC_COPY, Op.BULK_LOAD, Op.BULK_STORE) for i in loop.body)
 
 
@@ -134,7 +132,6 @@ def _has_stores(code: Code, loop: CodeLoop) -> bool:
 
 
 def _leaves_memory(code: Code, index: int) -> bool:
-    """Whether the atomic adds 0, or the like, or swaps a value for the same."""
     if _COMPARES.search(code[index].text):
         return _swaps_for_same(code, index)
     return bool(_READS_ONLY.search(code[index].text)) and code.constant(index) == 0
@@ -161,7 +158,6 @@ def _is_retry(code: Code, index: int) -> bool:
 
 
 def _single(code: Code, polled: frozenset[str]) -> Iterator[FlagWait]:
-    """Looks made once: acquires, looks at what is also polled, and tickets."""
     tickets = tickets_of(code)
     for i in code.having(Op.LOAD, Op.ATOMIC):
         if not code.is_global(i) or (code[i].op is Op.LOAD and code[i].order not in STRONG):
@@ -179,7 +175,6 @@ def _single(code: Code, polled: frozenset[str]) -> Iterator[FlagWait]:
 
 
 def _is_dropped_at_once(code: Code, index: int) -> bool:
-    """Machine code's acquire: the cache's lines are dropped right after the load."""
     following = code.instructions[index + 1 : index + 4]
     return any(instruction.op is Op.INVALIDATE for instruction in following)
 
@@ -211,7 +206,6 @@ def posts_of(code: Code, waits: tuple[FlagWait, ...]) -> tuple[FlagPost, ...]:
 
 
 def _is_polled_there(code: Code, index: int, polls: Iterable[int]) -> bool:
-    """Whether the kernel polls the very word that it stores to."""
     return any(code.flow.same_address(index, poll) for poll in polls)
 
 
@@ -231,7 +225,6 @@ def _is_reset(code: Code, index: int, has_lock: bool) -> bool:
 
 
 def _is_read_after(code: Code, index: int) -> bool:
-    """Whether any memory of other blocks is read after a ticket was drawn."""
     return any(code.is_global(i) and code.flow.can_follow(index, i) for i in code.having(Op.LOAD))
 
 
@@ -279,7 +272,6 @@ def _is_fenced_at_once(code: Code, index: int) -> bool:
 
 
 def _is_fetched(code: Code, index: int) -> bool:
-    """Whether it is an atomic whose value is used: it hands out numbers."""
     return code[index].op is Op.ATOMIC and code.is_used(index)
 
 

@@ -31,7 +31,6 @@ def _only_resets(code: Code, index: int) -> bool:
 
 
 def _placing(code: Code) -> frozenset[int]:
-    """The accesses whose values say where in memory of other blocks something lies."""
     places = [
         (i, instruction.address.base)
         for i, instruction in enumerate(code.instructions)
@@ -57,7 +56,6 @@ def _passed_on(code: Code, register: str, at: int, placing: frozenset[int]) -> s
 
 
 def _passing(code: Code, index: int, placing: frozenset[int]) -> list[tuple[str, int]]:
-    """The registers, and where they are read, whose value an instruction passes on."""
     instruction = code[index]
     if (
         instruction.op is Op.LOAD

@@ -34,7 +34,6 @@ def _of_spin(code: Code, wait: FlagWait, stores: Iterable[int]) -> Iterator[int]
 
 
 def _ends(code: Code, poll: int, loop: CodeLoop) -> list[int]:
-    """Where the kernel goes on once a poll's value ends the loop."""
     return [
         i for branch in code.deciders(poll) if branch in loop.exits for i in _ways_out(code, branch, loop)
     ]

@@ -95,7 +95,6 @@ class Values:
         return self._result(at, register, depth) if instruction.op in _PURE else own
 
     def _result(self, at: int, register: str, depth: int) -> Value:
-        """What an operation makes of its operands."""
         instruction = self._instructions[at]
         is_pair = ".64" in opcode_of(
             instruction
@@ -123,7 +122,6 @@ class Values:
         return Value(self._number(("sum", *sorted(part.number for part in parts))), offset)
 
     def _parameter(self, at: int, register: str) -> Value:
-        """One value of a parameter: a vector load has several."""
         instruction = self._instructions[at]
         address = self.of_address(at)
         own = self._of_definition[at, register]
@@ -135,6 +133,5 @@ class Values:
 
 
 def _template(instruction: Instruction) -> str:
-    """The text without the registers' names."""
     names = {_SUFFIX.sub("", name) for name in (*instruction.defines, *instruction.uses)}
     return _WORD.sub(lambda word: "#" if word[0] in names else word[0], instruction.text)

@@ -87,7 +87,6 @@ def _answers(code: Code, barrier: int) -> tuple[int, dict[int, bool]]:
 
 
 def _constant(code: Code, at: int, depth: int = 0) -> int | None:
-    """The constant that an instruction puts into its register."""
     instruction = code[at] if at >= 0 else None
     if instruction is None or instruction.guard or depth == _MOST_DEPTH:
         return None
@@ -120,7 +119,6 @@ def _way_on_yes(code: Code, branch: int, result: int) -> int | None:
 
 
 def _on_no(code: Code, register: str, at: int, result: int, depth: int = 0) -> bool | None:
-    """What a register is, as a truth, where somebody voted no."""
     made_by = code.flow.definitions(register, at)
     if made_by == {result}:
         return False
@@ -135,7 +133,6 @@ def _on_no(code: Code, register: str, at: int, result: int, depth: int = 0) -> b
 
 
 def _derived(instruction: Instruction, before: bool) -> bool | None:
-    """What a selection of 0 or 1, or a comparison with 0, makes of a truth."""
     opcode, _, operands = instruction.text.partition(" ")
     if opcode.startswith("selp."):
         _, yes, no, _ = (word.strip() for word in operands.split(","))

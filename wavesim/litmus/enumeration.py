@@ -13,12 +13,10 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 
 from wavesim.errors import DescriptionError
-from wavesim.litmus.events import Skeleton
-from wavesim.litmus.program import LitmusTest
+from wavesim.litmus.events import Relation, Skeleton, closure, has_loop, relation_of, union
+from wavesim.litmus.program import LitmusTest, ValueTest
 from wavesim.litmus.ptx_model import FIRST, PtxModel, ReadsFrom
-from wavesim.litmus.relation import Relation, closure, has_loop, relation_of, union
 from wavesim.litmus.skeleton_builder import skeletons
-from wavesim.litmus.statement import ValueTest
 
 MAX_CANDIDATES = 1_000_000
 Outcome = tuple[tuple[str, int], ...]
@@ -97,7 +95,6 @@ class _Search:
             del source[read]
 
     def _possible(self, read: int, source: ReadsFrom) -> Iterator[int]:
-        """Writes that nothing known beforehand forbids this read to read from."""
         program = self._skeleton.program
         for write in [FIRST, *self._model.writes.get(self._model.memory_of(read), [])]:
             is_own = write != FIRST and (program[read] >> write & 1 or write == self._partner.get(read))
@@ -119,13 +116,11 @@ class _Search:
         )
 
     def _is_out_of_thin_air(self, source: ReadsFrom) -> bool:
-        """Whether a write depends on itself, through what others read (8.10.4)."""
         size = len(self._skeleton.events)
         reads_from = relation_of(((w, r) for r, w in source.items() if w != FIRST), size)
         return has_loop(closure(union(reads_from, self._depends)))
 
     def _values(self, source: ReadsFrom) -> dict[int, int] | None:
-        """What every read and write has, or None where one is computed from itself."""
         values: dict[int, int] = {}
         for index, event in enumerate(self._skeleton.events):
             if event.is_memory and self._value(index, source, values, set()) is None:
@@ -133,7 +128,6 @@ class _Search:
         return values
 
     def _passes(self, source: ReadsFrom) -> bool:
-        """Whether waits and guards fit, as far as the values are known already."""
         known: dict[int, int] = {}
         for read, tests in self._tests.items():
             if read in source:
@@ -143,7 +137,6 @@ class _Search:
         return True
 
     def _tests_by_read(self) -> dict[int, list[tuple[ValueTest, bool]]]:
-        """What a wait awaits, and what the skeleton's guards say of a register."""
         tests: dict[int, list[tuple[ValueTest, bool]]] = {}
         for index, event in enumerate(self._skeleton.events):
             if event.awaited:

@@ -17,10 +17,10 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import permutations
 
-from wavesim.litmus.events import MemoryEvent, Skeleton
-from wavesim.litmus.program import LitmusTest
-from wavesim.litmus.relation import (
+from wavesim.litmus.events import (
+    MemoryEvent,
     Relation,
+    Skeleton,
     closure,
     composed,
     has_loop,
@@ -30,6 +30,7 @@ from wavesim.litmus.relation import (
     relation_of,
     union,
 )
+from wavesim.litmus.program import LitmusTest
 
 FIRST = -1
 """In place of a write's number: what memory held before the test."""
@@ -61,7 +62,6 @@ class PtxModel:
         return self._memory[event]
 
     def _alike(self, names: list[str]) -> Relation:
-        """Pairs of accesses that have one name; what is no access has none."""
         return [
             sum(1 << j for j, other in enumerate(names) if name and name == other and i != j)
             for i, name in enumerate(names)
@@ -78,7 +78,6 @@ class PtxModel:
     # ---- 8.9.3, 8.10.2: Fence-SC order ----
 
     def _fence_orders(self) -> Iterator[Relation]:
-        """Orders of the fence.sc that are morally strong with each other."""
         fences = [i for i, event in enumerate(self.events) if event.kind == "fence" and event.order == "sc"]
         seen = set()
         for order in permutations(fences):
@@ -92,7 +91,6 @@ class PtxModel:
 
     @cached_property
     def _releases(self) -> Relation:
-        """From the first operation of a release pattern to its write."""
         rows = [0] * self.size
         for index, event in enumerate(self.events):
             strong = self._later(index, "write")
@@ -104,7 +102,6 @@ class PtxModel:
 
     @cached_property
     def _acquires(self) -> Relation:
-        """From the read of an acquire pattern to its last operation."""
         rows = [0] * self.size
         for index, event in enumerate(self.events):
             if event.kind != "read" or not event.is_strong or not event.makes_acquire:
@@ -130,7 +127,6 @@ class PtxModel:
     # ---- 8.9.2, 8.9.4, 8.9.5: observation, synchronisation, causality ----
 
     def _observation(self, reads_from: Relation) -> Relation:
-        """From a write to the reads that see it, through atomics too."""
         strong = intersection(reads_from, self.skeleton.whole)
         through = relation_of(self.skeleton.atomics, self.size)
         return composed(closure(union(strong, composed(strong, through))), reflexive([0] * self.size))
@@ -279,7 +275,6 @@ class _Coherence:
         return not has_loop(closure(union(communication, self._in_order)))  # 8.10.5
 
     def _from_reads(self, order: Relation) -> Relation:
-        """From a read to the writes behind the one that it reads from (8.9.7)."""
         rows = [0] * self._model.size
         for read, write in self._source.items():
             if write == FIRST:

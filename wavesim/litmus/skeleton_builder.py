@@ -9,8 +9,7 @@ from dataclasses import replace
 from itertools import product
 
 from wavesim.litmus.events import Kind, MemoryEvent, Skeleton
-from wavesim.litmus.program import LitmusTest, Place, destination
-from wavesim.litmus.statement import Statement, ValueTest
+from wavesim.litmus.program import LitmusTest, Place, Statement, ValueTest, destination
 
 
 def skeletons(test: LitmusTest) -> Iterator[Skeleton]:
@@ -61,7 +60,6 @@ class _Builder:
         self._ends.setdefault(kernel, []).append(event)
 
     def _tie_barriers(self) -> None:
-        """Everyone who arrives at a barrier is before everyone who waits at it."""
         for arrived, waiting in self._barriers.values():
             self.skeleton.fixed += [(first, second) for first in arrived for second in waiting]
 
@@ -103,7 +101,6 @@ class _Thread:
         self._builder.end(self._thread.kernel, end)
 
     def _next(self, event: MemoryEvent) -> int:
-        """Adds an event behind all of this thread's so far."""
         index = self._builder.add(event)
         if self._last is not None:
             self._skeleton.steps.append((self._last, index))
@@ -198,13 +195,11 @@ class _Thread:
         self._next(self._event("proxy fence", statement, spaces=frozenset(spaces)))
 
     def _add_bar(self, statement: Statement) -> None:
-        """A block barrier by its number, or `bar.warp.sync`, a warp's by the warp's."""
         name = (statement.values or ("0",))[0] + (" warp" if "warp" in statement.suffixes else "")
         waits = "sync" in statement.suffixes
         self._meet(statement, self._thread.place, name, arrives=True, waits=waits)
 
     def _add_barrier(self, statement: Statement) -> None:
-        """`barrier.cluster.arrive` and `.wait`, or `.sync` for both."""
         gpu, cluster, _ = self._thread.place
         arrives, waits = "wait" not in statement.suffixes, "arrive" not in statement.suffixes
         self._meet(statement, (gpu, cluster, -1), "cluster", arrives=arrives, waits=waits)
@@ -243,7 +238,6 @@ class _Thread:
         return self._groups.setdefault(kind, [[]])[-1]
 
     def _is_of_groups(self, statement: Statement, kind: str) -> bool:
-        """Whether it commits a group, or waits for all but the last so many."""
         if "commit_group" in statement.suffixes:
             self._open(kind)
             self._groups[kind].append([])

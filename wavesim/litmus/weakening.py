@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from wavesim.litmus.program import LitmusTest, LitmusThread, destination
-from wavesim.litmus.statement import Statement
+from wavesim.litmus.program import LitmusTest, LitmusThread, Statement, destination
 
 _NARROWER = {"sys": "gpu", "gpu": "cluster", "cluster": "cta"}
 _WEAKER = {"acquire": ("relaxed",), "release": ("relaxed",), "relaxed": ("weak",)}
@@ -86,7 +85,6 @@ def _barrier(statement: Statement) -> str:
 
 
 def _without_meeting(test: LitmusTest, place: tuple[object, ...], name: str, turn: int) -> LitmusTest:
-    """The turn-th meeting at a barrier taken from all who meet there."""
     threads = {}
     for number, thread in enumerate(test.threads):
         passed, kept = 0, []
@@ -102,7 +100,6 @@ def _without_meeting(test: LitmusTest, place: tuple[object, ...], name: str, tur
 
 
 def _weaker(statement: Statement) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The change, and the lines in the statement's place."""
     text = statement.text
     what, bracket, operands = text.partition(" [")
     is_grid_wait = statement.what == "griddepcontrol" and "wait" in statement.suffixes

@@ -19,7 +19,7 @@ from wavesim.model.index import Index, as_index, x, y
 from wavesim.model.kernel import Grid
 from wavesim.model.reprs import repr_text
 from wavesim.model.stage import Axis, Box, Stage, TileSet
-from wavesim.safe_io.arguments import tuple_of
+from wavesim.safe_io.annotated import tuple_of
 from wavesim.safe_io.bounds import MOST_BLOCKS, MOST_READS, MOST_TERMS, whole
 
 __all__ = [

@@ -14,7 +14,7 @@ from wavesim.model.kernel import Kernel
 from wavesim.model.kv_cache import require_caches_agree
 from wavesim.model.reprs import repr_text
 from wavesim.model.stage import Stage, Work
-from wavesim.safe_io.arguments import require_types, tuple_of
+from wavesim.safe_io.annotated import require_types, tuple_of
 from wavesim.safe_io.bounds import MOST_BLOCKS, MOST_STAGES
 
 

@@ -29,7 +29,7 @@ from wavesim.peers.program import PeerProgram
 from wavesim.peers.times import PeerTimes
 from wavesim.peers.way import PeerWay
 from wavesim.plan.policy import Policy, TileSync
-from wavesim.safe_io.arguments import require_types
+from wavesim.safe_io.annotated import require_types
 from wavesim.trace.header import DependencyInfo, Header, StageInfo
 from wavesim.trace.trace import Trace, Transfers, Waits
 from wavesim.workloads.hopper import TILES, block_of

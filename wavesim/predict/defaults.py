@@ -41,7 +41,7 @@ from wavesim.predict.prediction import (
 )
 from wavesim.predict.scenarios import scenarios_of
 from wavesim.recordings.shipped import RecordedCase, cases, find_case
-from wavesim.safe_io.arguments import require_types
+from wavesim.safe_io.annotated import require_types
 from wavesim.workloads.catalogue import parse_tile, workload
 from wavesim.workloads.figure_one import TILE_NS
 from wavesim.workloads.layer_backends import is_chained, with_backends

@@ -17,9 +17,8 @@ import numpy as np
 
 from wavesim.costs.device_costs import costs_of
 from wavesim.errors import DescriptionError, RecordingError
-from wavesim.profile.gaps import device_gaps
 from wavesim.profile.kernel_facts import KernelFacts, facts_of
-from wavesim.profile.overlap import filled_shares
+from wavesim.profile.overlap import device_gaps, filled_shares
 from wavesim.profile.pair_gain import OtherTile, Saving, other_tile, sync_saving
 from wavesim.profile.profile import UNKNOWN_NS, IntArray, LaunchShape, Profile
 from wavesim.safe_io.annotated import typed

@@ -141,7 +141,6 @@ def _those(pairs: Sequence[Pair]) -> str:
 
 
 def _gaining(advice: Advice, pairs: Sequence[Pair], has_refuted: bool) -> str:
-    """The best pair that the simulator has not refuted."""
     if not pairs:
         if has_refuted:
             return "No pair of kernels that follow each other back to back would gain from tile sync."

@@ -109,7 +109,6 @@ class Guard:
         self._require(token <= MAX_TOKEN_BYTES, f"one text of more than {MAX_TOKEN_BYTES >> 20} MB")
 
     def _depths(self, chunk: bytes) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """Nesting after each bracket of the chunk that is not inside a string."""
         text = chunk
         if self._has_open_escape:
             text = text[1:]
@@ -131,7 +130,6 @@ class Guard:
 
 
 def _has_long_number(chunk: bytes) -> bool:
-    """Whether some stretch of `DIGITS_STRIDE` bytes is digits and nothing else."""
     probes = DIGIT_PAIR.finditer(chunk[::DIGITS_STRIDE])
     starts = (match.start() * DIGITS_STRIDE for match in probes)
     return any(chunk[start : start + DIGITS_STRIDE].isdigit() for start in starts)

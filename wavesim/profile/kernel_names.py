@@ -105,12 +105,10 @@ def parsed_name(full: str) -> KernelName:
 
 
 def _kind(text: str) -> str | None:
-    """The function's own name is asked first: a template argument may name anything."""
     return next((word for word, pattern in KINDS if pattern.search(text)), None)
 
 
 def _short(full: str) -> str:
-    """The function's own name, with what a generic elementwise kernel computes."""
     text = PREFIXES.sub("", full)
     head = _before_arguments(text)
     own = _last(head) or head.strip() or full
@@ -125,7 +123,6 @@ def _short(full: str) -> str:
 
 
 def _last(name: str) -> str:
-    """A name without its namespaces."""
     return name.rsplit("::", 1)[-1].strip()
 
 

@@ -22,13 +22,14 @@ from wavesim.profile.json_stream import MAX_UNPACKED_BYTES, read_json
 from wavesim.profile.kineto_fields import (
     NANOSECONDS,
     NO_ID,
+    gemm_of,
     identifier,
+    is_matmul,
     nanoseconds,
     quotient_or_none,
     size_or_none,
     sizes_or_none,
 )
-from wavesim.profile.matmul_shapes import gemm_of, is_matmul
 from wavesim.profile.profile import UNKNOWN_NS, IntArray, Lane, Profile
 from wavesim.profile.profile_builder import (
     MAX_LAUNCHES,
@@ -203,7 +204,6 @@ class _Reader:
         return builder.build(self._devices(), host_ns, is_replayed, unpacked_bytes=self.unpacked_bytes)
 
     def _name_gemms(self) -> None:
-        """Gives each shape the matrix product of the operator that launched it."""
         ids, numbers = self._operators
         shapes = self.builder.column("shape")
         places = places_of(np.array(self._externals, dtype=np.int64), ids)
@@ -213,7 +213,6 @@ class _Reader:
             self.builder.set_gemm(shape, gemms[numbers[place]])
 
     def _launched(self) -> tuple[IntArray, np.ndarray[Any, np.dtype[np.bool_]]]:
-        """When the host launched each row, and whether a graph did."""
         links = self.builder.column("link")
         replayed = np.frombuffer(self._replayed, dtype=np.int8).astype(bool)
         replayed |= np.isin(links, np.array(self._graph_calls, dtype=np.int64))

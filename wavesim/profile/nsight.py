@@ -92,7 +92,6 @@ class _Reader:
         return self._builder.build(self._devices(), self._host_ns(), flags)
 
     def _used_names(self) -> dict[int, str]:
-        """The strings that kernels are named by; an export has many others."""
         used: set[int] = set()
         for row in self._tables.rows(KERNELS, NAMES):
             number = _name_of(row)
@@ -139,7 +138,6 @@ class _Reader:
         replayed.append(False)
 
     def _host_ns(self) -> IntArray:
-        """When the host launched each operation."""
         links = self._builder.column("link")
         calls, starts = array("q"), array("q")
         for row in self._tables.rows(CALLS):
@@ -173,7 +171,6 @@ class _Reader:
 
 
 def _name_of(row: Row) -> Any:
-    """A kernel's name, or the number of the string that holds it."""
     return row.get(NAMES[0], row.get(NAMES[1]))
 
 

@@ -1,8 +1,9 @@
-"""What other streams fill of the slots that a kernel's last wave leaves empty.
+"""Where slots stand empty and where nothing runs at all: last waves, launch gaps, pauses of the program.
 
 Example: a GEMM's last wave leaves half of its slots empty for 40 us, and a kernel on a second stream, large
-enough for the whole device, runs for 30 of them: three quarters of what stood empty did not. An all-reduce of
-8 blocks on 132 SMs beside it fills 6 %.
+enough for the whole device, runs for 30 of them: three quarters of the empty slots are filled. An all-reduce
+of 8 blocks on 132 SMs beside it fills 6 %. The next kernel starts 4 us after both, a launch gap; 20 ms would
+be a pause.
 """
 
 from collections.abc import Sequence
@@ -12,6 +13,30 @@ from numpy.typing import NDArray
 
 from wavesim.profile.kernel_facts import KernelFacts
 from wavesim.profile.profile import IntArray, Profile
+
+PAUSE_NS = 1_000_000  # longer gaps are the program doing something else, not launching
+
+
+def device_gaps(profile: Profile) -> tuple[int, int]:
+    """(launch gaps, pauses): time in which nothing runs on a device that has run and will run something."""
+    rows = profile.launches
+    processes = {
+        lane: number
+        for number, lane in enumerate(dict.fromkeys((o.process, o.device) for o in profile.lanes))
+    }
+    place = np.array([processes[lane.process, lane.device] for lane in profile.lanes])[rows.lane]
+    order = np.lexsort((rows.start_ns, place))
+    place, start, end = place[order], rows.start_ns[order], rows.end_ns[order]
+    # The latest end so far on each device, as its rank: later devices come after all ranks of earlier ones.
+    by_end = np.argsort(end, kind="stable")
+    rank = np.empty_like(by_end)
+    rank[by_end] = np.arange(len(end))
+    latest = end[by_end[np.maximum.accumulate(place * len(end) + rank) % len(end)]]
+    idle = (start[1:] - latest[:-1])[place[1:] == place[:-1]]
+    # Pauses of thousands of devices may not fit 64 bits together; below 2^53 the sum is exact.
+    pauses = idle[idle > PAUSE_NS].sum(dtype=np.float64)
+    return int(idle[(idle > 0) & (idle <= PAUSE_NS)].sum()), int(pauses)
+
 
 FloatArray = NDArray[np.float64]
 
@@ -57,7 +82,6 @@ def _without_overlap(start: IntArray, end: IntArray, lane: IntArray) -> tuple[Fl
 
 
 def _places(profile: Profile) -> IntArray:
-    """A number for each lane's device and process."""
     devices = dict.fromkeys((lane.process, lane.device) for lane in profile.lanes)
     numbers = {device: number for number, device in enumerate(devices)}
     return np.array([numbers[lane.process, lane.device] for lane in profile.lanes])

@@ -12,8 +12,7 @@ from typing import Any
 from wavesim.errors import DescriptionError, RecordingError
 from wavesim.predict.verdict import STREAM, Verdict, verdict_on
 from wavesim.profile.advice import Advice
-from wavesim.profile.pair_answers import PairAnswers
-from wavesim.profile.pair_file import NOTHING_SAID, pair_description
+from wavesim.profile.pair_file import NOTHING_SAID, PairAnswers, pair_description
 
 Progress = Callable[[int, int], None]
 

@@ -57,7 +57,6 @@ class ProfileBuilder:
         return row
 
     def _shape(self, key: ShapeKey) -> int:
-        """The number of a shape; those of one name share its text."""
         if key not in self._shapes:
             name = self._names.setdefault(key[0], key[0])
             self._letters += len(name) if name is key[0] else 0

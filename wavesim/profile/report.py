@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.profile.advice import Advice
+from wavesim.profile.advice_figures import advice_pairs, advice_timeline
 from wavesim.profile.advice_text import (
     ASSUMPTIONS,
     COLUMNS,
@@ -19,8 +20,6 @@ from wavesim.profile.advice_text import (
     share_text,
     tile_lines,
 )
-from wavesim.profile.pairs_figure import advice_pairs
-from wavesim.profile.timeline_figure import advice_timeline
 from wavesim.view.page import Section, Table, write_page
 
 
@@ -59,7 +58,6 @@ def _parts(advice: Advice, verdicts: Sequence[str]) -> dict[str, Any]:
 
 
 def _kernels(advice: Advice) -> str:
-    """The kernels with most tail loss, in a line."""
     worst = sorted(advice.kernels, key=lambda kernel: -kernel.tail_loss_ns)[:3]
     told = [
         f"{kernel.label}, {kernel.waves.waves:.2f} waves, {milliseconds(kernel.tail_loss_ns)} "

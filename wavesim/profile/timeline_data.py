@@ -103,7 +103,6 @@ def _lane_name(advice: Advice, number: int) -> str:
 
 
 def _kind_numbers(advice: Advice) -> IntArray:
-    """Kind of each shape of the profile, copies last."""
     kinds = {kernel.shape: KINDS.index(kernel.name.kind) for kernel in advice.kernels}
     return np.array([*(kinds[shape] for shape in advice.profile.shapes), KINDS.index("copy")])
 
@@ -133,7 +132,6 @@ def _bars(advice: Advice, inside: IntArray, lane: int, place: int, window: tuple
 
 
 def _text(advice: Advice, labels: Sequence[str], ends: IntArray, others: int) -> Markup:
-    """What a bar from the first to the last of these two operations says."""
     rows = advice.profile.launches
     shape = int(rows.shape[ends[0]])
     name = "copy or fill" if shape < 0 else labels[shape]
@@ -148,7 +146,6 @@ def _labels(advice: Advice) -> tuple[str, ...]:
 
 
 def _shares(advice: Advice, inside: IntArray, edges: FloatArray) -> dict[str, FloatArray]:
-    """Where the time of each bin goes; kernels that run at the same time share it."""
     rows = advice.profile.launches
     facts = {kernel.shape: kernel for kernel in advice.kernels}
     waves = [facts[shape].waves for shape in advice.profile.shapes]

@@ -126,7 +126,6 @@ def time_saved(hole: Hole, ready_share: float, consumer: Waves, consumer_ns: flo
 
 
 def _done_by(end: float, tile: float, hole: Hole, early: tuple[int, int], consumer: Waves) -> int:
-    """Consumer blocks that are done `end` after the producer's end."""
     slots, most_starts = early
     before = min(most_starts, slots * ceil(hole.length_ns / tile))
     per_slot = floor((end + hole.length_ns) / tile + 1e-9)

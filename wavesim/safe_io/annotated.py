@@ -1,8 +1,7 @@
-"""Functions whose arguments are held to their own annotations before their body runs.
+"""Arguments are checked before a body runs: against the annotations of `@typed` functions, or by a call.
 
-Example: `LatencyExplorer(gpu=(132,))` ends with "LatencyExplorer: gpu is (132,); it must be (int, int)" and
-`LatencyExplorer(sms=132)` with the arguments that there are, where Python's own words would name a line
-inside wavesim or a trait of a slider.
+Example: `LatencyExplorer(gpu=(132,))` ends with "LatencyExplorer: gpu is (132,); it must be (int, int)", and
+`simulate(pipeline, plan, "h200")` with "simulate: device is 'h200'; it must be a Device".
 """
 
 import collections.abc
@@ -14,10 +13,47 @@ import numbers
 import types
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from wavesim.errors import DescriptionError
 from wavesim.safe_io.bounds import shown
+
+
+def require_types(owner: str, **arguments: tuple[object, Any]) -> None:
+    """Each argument is a value and the class, or the union of classes, that it must be of.
+
+    Raises `DescriptionError` for the first that is not.
+    """
+    for name, (value, kind) in arguments.items():
+        if not isinstance(value, kind):
+            raise DescriptionError(f"{owner}: {name} is {shown(value)}; it must be {_text(kind)}")
+
+
+def tuple_of(owner: str, name: str, values: Any, kind: type = object) -> tuple[Any, ...]:
+    """A list's entries, each of a class. Raises `DescriptionError`."""
+    try:
+        entries = tuple(values)
+    except TypeError:
+        entry = "" if kind is object else f", each entry {_text(kind)}"
+        raise DescriptionError(f"{owner}: {name} is {shown(values)}; it must be a list{entry}") from None
+    require_types(owner, **{f"{name}[{index}]": (entry, kind) for index, entry in enumerate(entries)})
+    return entries
+
+
+def path_of(owner: str, name: str, value: Any) -> Path:
+    """A text or a path as a path. Raises `DescriptionError`."""
+    try:
+        return Path(value)
+    except TypeError:
+        raise DescriptionError(f"{owner}: {name} is {shown(value)}; it must be the path of a file") from None
+
+
+def _text(kind: Any) -> str:
+    names = [member.__name__ for member in get_args(kind) or (kind,)]
+    words = [f"{'an' if name[0] in 'AEIOU' else 'a'} {name}" for name in names if name != "NoneType"]
+    return " or ".join(words + ["None"] * ("NoneType" in names))
+
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -98,7 +134,6 @@ NUMBERS: dict[Any, Callable[[object], bool]] = {int: _is_integer, float: _is_num
 
 
 def _conforms_inside(value: Any, origin: Any, inner: tuple[Any, ...]) -> bool:
-    """Of an annotation with brackets, such as `tuple[int, int]`."""
     if origin is tuple and isinstance(value, tuple) and inner[-1] is not Ellipsis:
         return len(value) == len(inner) and all(map(conforms, value, inner))
     is_array = hasattr(value, "__getitem__") and hasattr(value, "__len__")  # which is no `Sequence`
@@ -115,7 +150,6 @@ def _conforms_inside(value: Any, origin: Any, inner: tuple[Any, ...]) -> bool:
 
 
 def _each(inner: tuple[Any, ...], count: int) -> list[Any]:
-    """The annotation of each key, then that of each value."""
     return [inner[0]] * count + [inner[1]] * count
 
 
@@ -139,13 +173,11 @@ def hint_text(hint: Any) -> str:
 
 
 def _either(words: Iterable[str]) -> str:
-    """As in "1, 2 or 3"."""
     *most, last = words
     return f"{', '.join(most)} or {last}" if most else last
 
 
 def _unbound_text(owner: str, signature: inspect.Signature, given: Any, error: TypeError) -> str:
-    """Which argument is missing or unknown, and which there are."""
     known = [name for name in signature.parameters if name != "self"]
     unknown = next((name for name in given if name not in known), None)
     there_are = f"it takes {', '.join(known)}" if known else "it takes no argument"

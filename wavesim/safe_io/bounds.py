@@ -81,7 +81,6 @@ def plain_float(text: str) -> float:
 
 
 def _read(parse: Callable[[str], Any], value: Any) -> Any:
-    """What a text says, None if it is no text or says nothing of the kind."""
     try:
         return parse(value) if isinstance(value, str) else None
     except ValueError:

@@ -76,7 +76,6 @@ def _require_flat(text: str, place: str) -> None:
 
 
 def _require_numbers(value: Any, place: str, field: str = "") -> None:
-    """Raises `RecordingError` for a number that no field could take."""
     if isinstance(value, dict | list):
         entries = value.items() if isinstance(value, dict) else enumerate(value)
         for key, entry in entries:

@@ -78,7 +78,6 @@ def _require_whole(path: Path) -> None:
 
 
 def _restrict(connection: sqlite3.Connection, watched: "_Watched") -> None:
-    """Nothing the file defines is executed, and its schema costs little."""
     for limit, most in LIMITS.items():
         connection.setlimit(limit, most)
     for pragma in PRAGMAS:
@@ -134,7 +133,6 @@ class Tables:
         return bool(self._columns.get(table))
 
     def _stored(self, table: str, wanted: set[str]) -> tuple[str, ...]:
-        """The wanted columns that a table has; none where there is no such table."""
         rows = self._connection.execute(
             "SELECT type, rootpage, sql FROM sqlite_master WHERE name = ? COLLATE NOCASE", [table]
         ).fetchall()

@@ -20,7 +20,7 @@ from wavesim.model.kernel import Block
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan, check_plan
 from wavesim.plan.resolved import buffers_key, resolve
-from wavesim.safe_io.arguments import require_types
+from wavesim.safe_io.annotated import require_types
 from wavesim.safe_io.bounds import shown, whole
 from wavesim.safety.adversary import Adversary
 from wavesim.safety.hazards import Hazard, hazards_of

@@ -23,7 +23,7 @@ from wavesim.plan.parsing import plan_data
 from wavesim.plan.plan import Plan
 from wavesim.plan.resolved import ResolvedStage
 from wavesim.plan.semaphores import SemaphoreArray
-from wavesim.safe_io.arguments import require_types
+from wavesim.safe_io.annotated import require_types
 from wavesim.sim.engine import Engine
 from wavesim.sim.launches import LaunchedProgram, launched
 from wavesim.sim.split_tiles import SplitStage

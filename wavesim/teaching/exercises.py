@@ -13,8 +13,7 @@ from numbers import Real
 from typing import Any
 
 from wavesim.errors import DescriptionError, WavesimError
-from wavesim.safe_io.annotated import typed
-from wavesim.safe_io.arguments import require_types
+from wavesim.safe_io.annotated import require_types, typed
 from wavesim.safe_io.escaping import Markup, element
 from wavesim.teaching.solved_file import remember
 

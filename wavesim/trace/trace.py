@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavesim.errors import OutputError, RecordingError
-from wavesim.safe_io.arguments import path_of
+from wavesim.safe_io.annotated import path_of
 from wavesim.safe_io.escaping import one_line
 from wavesim.safe_io.reading import open_data
 from wavesim.safe_io.writing import replacing

@@ -19,14 +19,14 @@ from wavesim.model.kernel import Grid
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.launch import DependentLaunch, Launch
-from wavesim.plan.order import Order, RowMajor
+from wavesim.plan.order import Order, RowMajor, parse_order
 from wavesim.plan.parsing import (
     LAYER_SCHEDULES_TO_TRY,
     LAYER_SEMAPHORES_TO_TRY,
     SCHEDULES_TO_TRY,
     SEMAPHORES_TO_TRY,
 )
-from wavesim.plan.plan import Plan, SemaphoreSync, check_plan
+from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync, check_plan
 from wavesim.plan.policy import Policy
 from wavesim.plan.schedule import Schedule
 from wavesim.plan.semaphores import Edge, edges_of, semaphore_arrays
@@ -95,12 +95,10 @@ class Fingerprints:
 
 
 def _map(policy: Policy, grid: Grid) -> str:
-    """Which tiles share a semaphore, whatever the semaphores' numbers."""
     return repr(renumbered(policy.table(grid).semaphore_of_tile))
 
 
 def _every_field(description: Device | CostModel | Stage) -> str:
-    """A description with all its fields; its repr is shortened for people."""
     return f"{type(description).__name__} {asdict(description)!r}"
 
 
@@ -150,7 +148,6 @@ def _tried(pipeline: Pipeline) -> Iterator[tuple[str, Mapping[str, Order], EdgeP
 
 
 def _to_try(pipeline: Pipeline) -> list[tuple[Schedule, Launch]]:
-    """Schedules and launches that the pipeline's kernels run with semaphores."""
     tries = LAYER_SEMAPHORES_TO_TRY if is_layer(pipeline) else SEMAPHORES_TO_TRY
     return [
         (schedule, launch) for schedule, launch in tries if not is_chained(pipeline) or launch.is_dependent
@@ -200,7 +197,6 @@ def _name(policies: str, orders: str, plan: Plan) -> str:
 
 
 def _with_orders(plan: Plan, orders: Mapping[str, Order]) -> Plan:
-    """One order for all stages where they agree, as a person would write it."""
     values = list(orders.values())
     if all(order == values[0] for order in values):
         return replace(plan, order=values[0])
@@ -234,3 +230,28 @@ def policy_choices(pipeline: Pipeline) -> tuple[list[EdgePolicies], list[EdgePol
 def _named(entries: tuple[DerivedPolicy, ...], name: str) -> DerivedPolicy:
     """The policy of that name, else the finest: on a grid of one column "row" is "tile"."""
     return next((entry for entry in entries if entry.name == name), entries[0])
+
+
+ORDERS = ("row", "column", "grouped:4", "grouped:8")
+POLICY_COUNT = 6
+
+
+def listed_plans(pipeline: Pipeline) -> dict[str, Plan]:
+    """Stream sync and six policies, from one semaphore per tile to one for all, in four orders, by name."""
+    edge = edges_of(pipeline)[0]
+    policies = _spread(pipeline, edge)
+    plans: dict[str, Plan] = {}
+    for name in ORDERS:
+        order = parse_order(name)
+        plans[f"stream {name}"] = StreamSync(order)
+        plans |= {f"{policy.name} {name}": SemaphoreSync(policy, order=order) for policy in policies}
+    return plans
+
+
+def _spread(pipeline: Pipeline, edge: Edge) -> list[Policy]:
+    derived = derive_policies(pipeline, edge)
+    named = [entry for entry in derived if entry.paper_name]
+    others = [entry for entry in derived if not entry.paper_name]
+    count = min(len(others), POLICY_COUNT - len(named))
+    picked = [others[round(i * (len(others) - 1) / max(1, count - 1))] for i in range(count)]
+    return [entry.policy for entry in [*named, *picked]]

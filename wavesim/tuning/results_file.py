@@ -10,8 +10,8 @@ import re
 from pathlib import Path
 
 from wavesim.errors import OutputError, RecordingError
-from wavesim.safe_io.appending import append, locked, open_appending
 from wavesim.safe_io.escaping import one_line
+from wavesim.safe_io.writing import append, locked, open_appending
 
 MAX_BYTES = 50_000_000  # half a million results
 LONGEST_LINE = 100_000
@@ -81,7 +81,6 @@ class ResultsFile:
             self._number = -1
 
     def _require_in_place(self) -> None:
-        """Raises `RecordingError` where others would look for the results in vain."""
         try:
             is_in_place = os.path.samestat(os.fstat(self._number), self.path.stat())
         except FileNotFoundError:

@@ -20,7 +20,7 @@ from wavesim.plan.order import RowMajor
 from wavesim.plan.plan import Plan, StreamSync
 from wavesim.predict.forecast import HELPS_POINTS, Forecast
 from wavesim.predict.known_costs import KnownCosts
-from wavesim.safe_io.arguments import path_of, require_types, tuple_of
+from wavesim.safe_io.annotated import path_of, require_types, tuple_of
 from wavesim.safety.deadlock import safety_of
 from wavesim.safety.verdict import BASES, Basis
 from wavesim.tuning.candidates import (
@@ -30,11 +30,10 @@ from wavesim.tuning.candidates import (
     given_candidate,
     semaphore_candidates,
 )
-from wavesim.tuning.l2_traffic import megabytes_per_wave
 from wavesim.tuning.ranking import TunedPlan, Tuning, best_of
 from wavesim.tuning.results_file import ResultsFile
 from wavesim.tuning.sweep import Progress, Question, run_sweep
-from wavesim.tuning.tuning_costs import CostBook
+from wavesim.tuning.tuning_costs import CostBook, megabytes_per_wave
 from wavesim.workloads.layer_backends import is_layer, with_chained_products
 
 SETTLED_ROWS = 16  # of a ranking, simulated with their own DRAM traffic and clock
@@ -257,7 +256,6 @@ class Search:
         )
 
     def _question(self, variant: str, candidate: Candidate) -> list[Question]:
-        """One question, or none if another plan has the same schedule."""
         known = self.books[variant].known(candidate.order)
         costs = known.of_plan(candidate.pipeline, candidate.plan, self._device, is_settled=False)
         key = self._fingerprints.of(candidate, self._device, costs)
@@ -286,6 +284,5 @@ class Search:
         return safe, len(given) - len(safe)
 
     def _given(self, pipeline: Pipeline, plans: Sequence[Plan]) -> list[Candidate]:
-        """Those of a caller's plans that cannot deadlock."""
         verdicts = ((plan, safety_of(pipeline, plan, self._device)) for plan in plans)
         return [given_candidate(pipeline, plan, safety) for plan, safety in verdicts if safety.is_safe]

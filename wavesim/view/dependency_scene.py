@@ -12,7 +12,7 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.order import Order
 from wavesim.plan.plan import Plan
-from wavesim.safe_io.arguments import require_types
+from wavesim.safe_io.annotated import require_types
 from wavesim.view.canvas import Props
 from wavesim.view.tile_series import stage_letters
 from wavesim.view.timeline_scene import packed

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from wavesim.analysis.metrics import Metrics, Steps, busy_steps, metrics_of, resident_steps
 from wavesim.errors import DescriptionError
 from wavesim.plan.parsing import recorded_shape
-from wavesim.safe_io.arguments import tuple_of
+from wavesim.safe_io.annotated import tuple_of
 from wavesim.trace.trace import Trace
 from wavesim.view.canvas import Heading, heading
 from wavesim.view.frame import LEFT, RIGHT, Frame

@@ -14,8 +14,7 @@ from wavesim.model.device import load
 from wavesim.plan.order import Grouped
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync, TileSync
-from wavesim.safe_io.cuda_words import is_reserved
-from wavesim.safe_io.escaping import LONGEST_WORD, cuda_comment, literal
+from wavesim.safe_io.escaping import LONGEST_WORD, cuda_comment, is_reserved, literal
 from wavesim.workloads.catalogue import WORKLOADS, workload
 
 H200 = load("h200")

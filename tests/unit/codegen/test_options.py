@@ -8,13 +8,11 @@ from wavesim.codegen.options import (
     is_used,
     options_for,
 )
-from wavesim.costs.data_sheet import roofline
 from wavesim.model.device import load
 from wavesim.plan.order import Grouped
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync, TileSync
 from wavesim.safety.deadlock import safety_of
-from wavesim.tuning.option_effects import predict_options
 from wavesim.workloads.catalogue import workload
 
 H200 = load("h200")
@@ -68,20 +66,3 @@ def test_a_plain_store_does_where_a_semaphore_has_one_poster():
 
 def test_stream_sync_has_no_options():
     assert options_for(workload("gpt3-mlp"), StreamSync(), H200) == ()
-
-
-def test_every_option_is_predicted_to_save_time_or_to_cost_none():
-    for tokens in (64, 128, 256):
-        pipeline = workload("gpt3-mlp", tokens)
-        rows = predict_options(pipeline, H200, roofline(pipeline, H200))
-        assert [row.variant for row in rows] == ["vanilla", "+R", "+WR", "+WRT"]
-        times = [row.predicted_ns for row in rows]
-        assert times == sorted(times, reverse=True)
-        assert times[0] > times[-1]
-
-
-def test_an_unsafe_option_is_not_applied_and_says_so():
-    pipeline = workload("gpt3-mlp", 1024)
-    rows = predict_options(pipeline, H200, roofline(pipeline, H200))
-    assert all(row.plan.launch.wait_kernel for row in rows)
-    assert "the wait-kernel stays: can deadlock" in rows[-1].note

@@ -3,7 +3,7 @@
 import pytest
 
 from wavesim.litmus import outcomes
-from wavesim.litmus.library import PublishedTest, published
+from wavesim.litmus.protocol import PublishedTest, published
 
 
 def test_there_are_enough_published_tests_and_each_says_something():

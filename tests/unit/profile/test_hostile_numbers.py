@@ -13,8 +13,8 @@ from kineto_traces import H100, kernel, write_trace
 from wavesim.errors import RecordingError
 from wavesim.profile import advice
 from wavesim.profile.advice import advise
-from wavesim.profile.gaps import device_gaps
 from wavesim.profile.kernel_names import parsed_name
+from wavesim.profile.overlap import device_gaps
 from wavesim.profile.profile_file import load_profile
 from wavesim.profile.timeline_data import step_picture
 from wavesim.profile.wave_model import Hole, Waves, _done_by, time_saved

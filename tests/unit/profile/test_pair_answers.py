@@ -11,8 +11,7 @@ from wavesim.cli.command_line import main
 from wavesim.errors import DescriptionError, RecordingError
 from wavesim.model.description import load_description
 from wavesim.profile.advice import Advice
-from wavesim.profile.pair_answers import PairAnswers, load_answers
-from wavesim.profile.pair_file import pair_description, pair_toml
+from wavesim.profile.pair_file import PairAnswers, load_answers, pair_description, pair_toml
 from wavesim.profile.pair_verdicts import verdicts_of
 
 GEMMS = "ampere_fp16_s16816gemm_fp16_128x256_ldg8_f2f_stages_64x3_nn"

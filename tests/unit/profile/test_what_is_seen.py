@@ -10,11 +10,11 @@ from kineto_traces import REAL, kernel, write_trace
 from wavesim.cli.command_line import main
 from wavesim.errors import DescriptionError
 from wavesim.profile.advice import Advice, advise
+from wavesim.profile.advice_figures import LETTER_PX, advice_pairs
 from wavesim.profile.advice_json import advice_document, pair_forecast
 from wavesim.profile.advice_text import findings, headline
 from wavesim.profile.kernel_facts import COMMUNICATION, GROUPED
 from wavesim.profile.kernel_names import parsed_name
-from wavesim.profile.pairs_figure import LETTER_PX, advice_pairs
 from wavesim.profile.profile_file import load_profile
 from wavesim.view.theme import find_theme
 

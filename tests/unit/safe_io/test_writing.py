@@ -17,8 +17,7 @@ from wavesim.errors import OutputError
 from wavesim.evaluation.blind_runs import write_facts
 from wavesim.model.device import load
 from wavesim.plan.plan import SemaphoreSync
-from wavesim.safe_io.appending import append_line
-from wavesim.safe_io.writing import replacing, require_writable, write_bytes, write_text
+from wavesim.safe_io.writing import append_line, replacing, require_writable, write_bytes, write_text
 from wavesim.sim.simulation import simulate
 from wavesim.view.export import save_figure
 from wavesim.view.page import write_page

@@ -11,7 +11,7 @@ import pytest
 from live_writers import write_and_kill
 
 from wavesim.errors import OutputError, RecordingError
-from wavesim.safe_io import appending
+from wavesim.safe_io import writing
 from wavesim.tuning import results_file
 from wavesim.tuning.results_file import ResultsFile
 
@@ -162,7 +162,7 @@ def test_a_file_that_another_process_keeps_locked_is_refused_and_the_process_nam
 ):
     path = tmp_path / "locked"
     path.write_bytes(data)
-    monkeypatch.setattr(appending, "LONGEST_WAIT_S", 0.1)
+    monkeypatch.setattr(writing, "LONGEST_WAIT_S", 0.1)
     with subprocess.Popen([sys.executable, "-c", HOLDER, str(path)], stdout=subprocess.PIPE) as holder:
         holder.stdout.readline()
         with pytest.raises(OutputError, match=rf"locked: process {holder.pid} has held its lock for 0.1 s"):

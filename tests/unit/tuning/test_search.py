@@ -23,9 +23,9 @@ from wavesim.plan.sync import Semaphores
 from wavesim.safety.deadlock import safety_of
 from wavesim.safety.verdict import SafetyVerdict
 from wavesim.sim.simulation import simulate
-from wavesim.tuning.l2_traffic import bytes_per_wave
 from wavesim.tuning.ranking import TunedPlan
 from wavesim.tuning.search import tune
+from wavesim.tuning.tuning_costs import bytes_per_wave
 from wavesim.workloads.catalogue import workload
 
 TOY, DEVICE, H200 = workload("toy"), load("toy"), load("h200")

@@ -129,7 +129,6 @@ def _shared_writers(code: Code) -> Iterator[int]:
 
 
 def _judged(code: Code, copy: int, at: Mapping[int, list[Copied]]) -> Iterator[Finding]:
-    """The first read of shared memory that no copy's state allows."""
     for i in sorted(at):
         if not any(state.is_done for state in at[i]):
             why = f"{line(code[i])} reads shared memory before any copy of {line(code[copy])} need be done"

@@ -116,5 +116,4 @@ def _threads_at(code: Code, index: int) -> int:
 
 
 def _is_of_all(code: Code, index: int) -> bool:
-    """Whether it names no number of threads."""
     return code[index].value is None

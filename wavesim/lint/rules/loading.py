@@ -76,7 +76,6 @@ def _beside_grid_wait(code: Code, grid: frozenset[int]) -> Iterator[Finding]:
 
 
 def _looked_at_once(code: Code, waits: Iterable[FlagWait]) -> Iterator[Finding]:
-    """Looks at a flag after which data is loaded whatever they saw."""
     waits = tuple(waits)
     polls = {poll for wait in waits for poll in wait.polls}
     spun = {poll for wait in waits if wait.form == "spin" for poll in wait.polls}
@@ -120,7 +119,6 @@ def _loads_from(code: Code, start: int, stops: set[int]) -> set[int]:
 
 
 def _before(code: Code, waits: frozenset[int]) -> set[int]:
-    """The loads of data that are reached with no wait before them."""
     guards = code.thread_guards(waits)
     optional = _optional(code, waits)
     flags = {root for wait in waits for root in code.roots(wait)}
@@ -191,7 +189,6 @@ def _must_be_produced(code: Code, index: int, waits: frozenset[int]) -> bool:
 
 
 def _is_own_data(code: Code, index: int) -> bool:
-    """Whether a volatile load reads what the kernel itself stores as data."""
     own = {root for i in code.having(Op.STORE) if code[i].order == "weak" for root in code.roots(i)}
     return code.is_global(index) and not code.is_("flags", index) and bool(code.roots(index) & own)
 

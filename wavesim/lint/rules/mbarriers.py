@@ -38,7 +38,6 @@ def judge_mbarriers(code: Code) -> Iterator[Finding]:
 
 
 def _spin_of(code: Code, test: int) -> CodeLoop | None:
-    """The innermost loop that its answer ends."""
     inside = [loop for loop in code.flow.loops if test in loop.body]
     return next(
         (loop for loop in reversed(inside) if any(test in code.test_of(branch) for branch in loop.exits)),
@@ -83,7 +82,6 @@ def _same_phase(code: Code, tests: list[int]) -> Iterator[Finding]:
 
 
 def _phase(code: Code, test: int) -> tuple[str, ...]:
-    """What its parity is made by: the constant, or the texts of the instructions."""
     made_by = {i for register, at in _parity(code, test) for i in code.flow.definitions(register, at)}
     texts = sorted(code[i].text.partition(",")[2] for i in made_by)
     return tuple(texts) if made_by else (_operands(code, test),)
@@ -103,12 +101,10 @@ def _parity(code: Code, test: int) -> set[tuple[str, int]]:
 
 
 def _operands(code: Code, index: int) -> str:
-    """The text behind the address: the parity."""
     return code[index].text.partition("]")[2]
 
 
 def _varies(code: Code, registers: set[tuple[str, int]], loop: CodeLoop) -> bool:
-    """Whether a register changes from one turn of the loop to the next."""
     for i in _made_in(code, registers, loop):
         if code[i].op in _NEW_EACH_TIME or any(i in code.sources(register, i) for register in code[i].uses):
             return True
@@ -120,7 +116,6 @@ def _made_in(code: Code, registers: set[tuple[str, int]], loop: CodeLoop) -> set
 
 
 def _comes_round(code: Code, register: str, at: int, loop: CodeLoop) -> bool:
-    """Whether an address is one of a ring's."""
     return any(_RING.search(code[i].text) for i in _made_in(code, {(register, at)}, loop))
 
 

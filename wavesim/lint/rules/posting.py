@@ -192,7 +192,6 @@ def _fence_follows(code: Code, index: int) -> bool:
 def _early(
     code: Code, post: FlagPost, posts: tuple[FlagPost, ...], waits: tuple[FlagWait, ...], before: set[int]
 ) -> Iterator[Finding]:
-    """Data that is stored after the post, and that no later post announces."""
     stops = {poll for wait in waits for poll in wait.polls if poll != post.at}
     stops |= code.thread_guards(stops) - {post.at}
     roots = frozenset(root for i in (*before, *_locked(code, post, waits)) for root in code.roots(i))
@@ -268,7 +267,6 @@ def _is_reset(code: Code, index: int) -> bool:
 
 
 def _decided_by(code: Code, index: int) -> frozenset[int]:
-    """The instructions that decide whether it runs."""
     return frozenset(i for guard in code.guards(index) for i in code.test_of(guard))
 
 

@@ -53,7 +53,6 @@ def judge_resets(code: Code, waits: Iterable[FlagWait], posts: Iterable[FlagPost
 
 
 def _pulsed(code: Code, posts: Iterable[FlagPost]) -> Iterator[Finding]:
-    """Flags that who raises them sets back with no look at anything between."""
     for post in posts:
         if not post.is_certain or not _raises(code, post):
             continue
@@ -74,7 +73,6 @@ def _pulsed(code: Code, posts: Iterable[FlagPost]) -> Iterator[Finding]:
 
 
 def _raises(code: Code, post: FlagPost) -> bool:
-    """Whether it stores a number other than zero, and is no lock that is tried."""
     is_set = code[post.at].op is Op.STORE or (is_swap(code, post.at) and not code.is_used(post.at))
     return is_set and code.constant(post.at) not in (None, 0)
 

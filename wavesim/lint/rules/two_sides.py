@@ -84,7 +84,6 @@ def judge_sides(sides: Sequence[Side]) -> Iterator[Finding]:
 
 
 def _has_flag(side: Side) -> bool:
-    """Whether the user says that one of this kernel's parameters is a flag."""
     return any(name.startswith(f"{side.code.kernel.name}:") for name in side.code.known.flags)
 
 
@@ -125,12 +124,10 @@ def _asks_in_vain(side: Side) -> Iterator[Finding]:
 
 
 def _used_by(code: Code, *ops: Op) -> set[int]:
-    """What the operands of such instructions are made of."""
     return {source for i in code.having(*ops) for used in code[i].uses for source in code.sources(used, i)}
 
 
 def _no_post(side: Side, polling: Side) -> Iterator[Finding]:
-    """A kernel that stores nothing has nothing to announce."""
     code = side.code
     stores = [
         i for i in code.having(Op.STORE, Op.BULK_STORE) if code[i].op is Op.BULK_STORE or code.is_global(i)
@@ -171,14 +168,12 @@ def judge_dependents(sides: Sequence[Side]) -> Iterator[Finding]:
 
 
 def _reads_at_once(side: Side) -> bool:
-    """Whether it loads data and waits for nothing."""
     if side.waits or side.waits_for_grid:
         return False
     return any(is_data_load(side.code, i) for i in side.code.having(*LOADS))
 
 
 def _reads_produced(side: Side) -> bool:
-    """Whether the user says of something that it loads that another kernel writes it."""
     code = side.code
     return code.says_produced and any(code.is_("produced", i) for i in code.having(*LOADS))
 

@@ -84,7 +84,6 @@ def _judged(code: Code, wait: FlagWait, waits: tuple[FlagWait, ...]) -> Iterator
 
 
 def _reads(code: Code, wait: FlagWait, waits: tuple[FlagWait, ...], following: Following) -> list[Read]:
-    """The loads of data behind a wait, each with the order that a path to it has made."""
     looked_at = _between_looks(code, wait)
     return [
         (at, state)
@@ -153,7 +152,6 @@ def _reached(
     stops: AbstractSet[int] = frozenset(),
     following: Following | None = None,
 ) -> Reached[Ordered]:
-    """The instructions after the wait with the order that the paths to them have made."""
     own = code.roots(wait.at)
     others = {
         poll
@@ -184,7 +182,6 @@ def _reached(
 
 
 def _after(code: Code, wait: FlagWait, i: int, state: Ordered) -> Ordered:
-    """The order after one more instruction."""
     op = code[i].op
     if op in _BLOCK_SYNCS:
         return state._replace(synced=BLOCK, shown=BLOCK)

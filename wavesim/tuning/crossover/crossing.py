@@ -14,16 +14,22 @@ from itertools import pairwise
 from wavesim.model.device import Device
 from wavesim.predict.forecast import Forecast
 from wavesim.predict.known_costs import KnownCosts
-from wavesim.safe_io.arguments import require_types
+from wavesim.safe_io.annotated import require_types
 from wavesim.safe_io.bounds import real
 from wavesim.safety.verdict import Basis, require_basis
 from wavesim.trace.trace import Trace
 from wavesim.tuning.batches import answered, worker_count
-from wavesim.tuning.crossover.costs import family_costs
-from wavesim.tuning.crossover.family import KernelFamily
-from wavesim.tuning.crossover.gains import SizeQuestion, accepted_ways, gains_of, question_of, simulated
+from wavesim.tuning.crossover.family import KernelFamily, family_costs
+from wavesim.tuning.crossover.gains import (
+    ComparedPlan,
+    SizeQuestion,
+    accepted_ways,
+    gains_of,
+    question_of,
+    simulated,
+    ways_of,
+)
 from wavesim.tuning.crossover.table import MARGIN_POINTS, TableRow, table_of
-from wavesim.tuning.crossover.ways import ComparedPlan, ways_of
 
 MOST_AT_ONCE = (
     64  # cells that are all simulated; of more, some first, and then those between which ways differ
@@ -204,7 +210,6 @@ def _run(
 def _answers(
     questions: Mapping[int, SizeQuestion], executor: Executor | None, lost: list[str]
 ) -> Generator[tuple[int, list[Trace | None]]]:
-    """Each size with its traces, the largest first where workers share them out."""
     tiles = sum(question.tiles for question in questions.values())
     if executor is None and (worker_count() == 1 or tiles < TILES_WORTH_A_PROCESS):
         yield from ((index, simulated(question)) for index, question in questions.items())
@@ -215,6 +220,5 @@ def _answers(
 
 
 def _answer(batch: Sequence[tuple[int, SizeQuestion]]) -> list[Trace | None]:
-    """Runs in a worker."""
     ((_, question),) = batch
     return simulated(question)

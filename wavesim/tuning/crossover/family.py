@@ -1,24 +1,35 @@
-"""Families: one pair or chain of kernels at any number of rows M.
+"""Families: a pair or chain of kernels at any number of rows M, its costs, and the models the command names.
 
-Example: `MlpFamily("MLP", 6144, 12288, (128, 256))` at M = 1,024 is a grid of 24 x 8 tiles and one of 48 x 8.
-Up to M = 1,024 from 897 on nothing changes but how full the last row of tiles is: that is one cell.
+Example: `MlpFamily("MLP", 6144, 12288, (128, 256))` at M = 1,024 is a grid of 24 x 8 tiles and another of
+48 x 8. From M = 897 to 1,024 nothing changes but how full the last row of tiles is: that is one cell.
+`mlp_of("gpt3-145b", 8)` is GPT-3's MLP on one of eight GPUs: tensor parallelism cuts its width.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
+from pathlib import Path
+from statistics import mean
 from typing import Literal
 
+from wavesim.costs.cost_model import CostModel
 from wavesim.errors import DescriptionError
 from wavesim.model.dependency import gemm_rows
+from wavesim.model.device import Device
 from wavesim.model.kernel import GATED, Activation, Gemm, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
+from wavesim.predict.defaults import described_costs
+from wavesim.predict.known_costs import KnownCosts
+from wavesim.predict.product_times import costs_from_products
+from wavesim.safe_io.annotated import typed
 from wavesim.safe_io.bounds import whole
+from wavesim.safe_io.documents import read_toml
 from wavesim.workloads.gpt3 import gemm_block
 from wavesim.workloads.hopper import BLOCKS, TILE_K
+from wavesim.workloads.models import model_named
 
 Tile = tuple[int, int]
 Dtype = Literal["fp16", "bf16"]
@@ -145,3 +156,54 @@ class DescribedFamily(KernelFamily):
             return stage.work.with_m(m)
         kernel, grid = stage.kernel, stage.grid
         return replace(kernel, grid=Grid(grid.x, -(-m // self._height(stage)), grid.z))
+
+
+def family_costs(family: KernelFamily, m: int, device: Device) -> KnownCosts:
+    """The costs at M = m. Raises `DescriptionError` for kernels of which neither time nor work is known."""
+    if family.timed is None:
+        return costs_from_products(family.pipeline(m), device)
+    pipeline, kernel_ns = family.timed
+    known = _described_costs(pipeline, device, tuple(kernel_ns.items()))
+    note = "tile_ns: those of the described size, at every M"
+    return replace(known, model=_of_any_grid(known.model), defaults=(*known.defaults, note))
+
+
+def _of_any_grid(model: CostModel) -> CostModel:
+    means = {
+        stage: times if isinstance(times, int) else round(mean(times))
+        for stage, times in model.tile_ns.items()
+    }
+    return replace(model, tile_ns=means)
+
+
+@lru_cache(maxsize=8)
+def _described_costs(
+    pipeline: Pipeline, device: Device, kernel_ns: tuple[tuple[str, int], ...]
+) -> KnownCosts:
+    return described_costs(pipeline, device, dict(kernel_ns))
+
+
+KERNELS = Path(__file__).with_name("kernels.toml")
+
+
+@typed
+def mlp_of(name: str, tp: int, tile: Tile, backend: str = "") -> MlpFamily:
+    """A model's MLP on one of `tp` GPUs, in tiles of (tile_m, tile_n). Raises `DescriptionError`."""
+    model = model_named(name)
+    share = model.share(tp)
+    columns = 2 * share if model.activation in GATED else share
+    title = f"{name} MLP" + (f", 1 of {tp} GPUs" if tp > 1 else "")
+    return MlpFamily(title, columns, model.hidden, tile, model.activation, model.dtype, backend)
+
+
+def backend_of(device: Device) -> str:
+    """The backend whose kernels were timed on GPUs like this one; "" where there is none."""
+    kernels = read_toml(KERNELS).items()
+    return next(
+        (
+            name
+            for name, kernel in kernels
+            if tuple(kernel["compute_capability"]) == device.compute_capability
+        ),
+        "",
+    )

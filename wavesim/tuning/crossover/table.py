@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Protocol
 
 from wavesim.predict.forecast import Forecast
-from wavesim.tuning.crossover.ways import ComparedPlan
+from wavesim.tuning.crossover.gains import ComparedPlan
 
 MARGIN_POINTS = 0.5  # that a change of ways must win, in all sizes until the next change together
 LEAVE_POINTS = 0.5  # less is not worth leaving stream sync: a second kernel to build, test and ship

@@ -11,9 +11,8 @@ from typing import Any
 
 from wavesim.errors import WavesimError
 from wavesim.model.pipeline import Pipeline
-from wavesim.tuning.crossover.family import KernelFamily
-from wavesim.tuning.crossover.models import mlp_of
-from wavesim.tuning.crossover.ways import ComparedPlan
+from wavesim.tuning.crossover.family import KernelFamily, mlp_of
+from wavesim.tuning.crossover.gains import ComparedPlan
 from wavesim.workloads.catalogue import parse_tile
 from wavesim_gpu.bench.checked_candidates import CheckedCandidate, program_entry, time_and_judge
 from wavesim_gpu.driver.compiler import Build

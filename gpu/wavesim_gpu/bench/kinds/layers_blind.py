@@ -47,9 +47,8 @@ from wavesim.evaluation.layer_blind_runs import (
     write_registered,
 )
 from wavesim.evaluation.layer_blind_scores import SAID_POINTS
-from wavesim.safe_io.appending import append_line
 from wavesim.safe_io.program import run_program
-from wavesim.safe_io.writing import write_text
+from wavesim.safe_io.writing import append_line, write_text
 from wavesim.trace.trace import Trace
 from wavesim_gpu.driver.clocks import Sampler
 from wavesim_gpu.driver.compiler import Build

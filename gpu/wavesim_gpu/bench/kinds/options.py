@@ -25,7 +25,7 @@ from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import TileSync
 from wavesim.safe_io.writing import write_text
 from wavesim.safety.deadlock import safety_of
-from wavesim.tuning.plan_list import listed_plans
+from wavesim.tuning.candidates import listed_plans
 from wavesim.workloads.gpt3 import gpt3_mlp
 from wavesim_gpu.bench.checked_candidates import NONE, sharing_entry, time_and_judge
 from wavesim_gpu.bench.result_rows import RESULTS, describe_case

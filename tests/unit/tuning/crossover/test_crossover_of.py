@@ -11,9 +11,8 @@ from wavesim.model.description import load_description
 from wavesim.model.device import load
 from wavesim.model.kernel import Gemm
 from wavesim.tuning.crossover.crossing import crossover_of
-from wavesim.tuning.crossover.family import DescribedFamily, MlpFamily
-from wavesim.tuning.crossover.models import mlp_of
-from wavesim.tuning.crossover.ways import read_ways, ways_of
+from wavesim.tuning.crossover.family import DescribedFamily, MlpFamily, mlp_of
+from wavesim.tuning.crossover.gains import read_ways, ways_of
 from wavesim.workloads.models import all_models
 
 H200 = load("h200")

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from wavesim.predict.forecast import Forecast
+from wavesim.tuning.crossover.gains import ways_of
 from wavesim.tuning.crossover.table import table_of
-from wavesim.tuning.crossover.ways import ways_of
 
 STREAM, ROW, TILE = ways_of(("stream", "pdl+row", "pdl+tile"))
 

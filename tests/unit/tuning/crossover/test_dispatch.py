@@ -8,10 +8,15 @@ import pytest
 
 from wavesim.model.device import load
 from wavesim.tuning.crossover.crossing import crossover_of
-from wavesim.tuning.crossover.dispatch import dispatch_json, dispatch_python
-from wavesim.tuning.crossover.models import mlp_of
-from wavesim.tuning.crossover.report import crossover_picture, crossover_text, write_crossover_page
-from wavesim.tuning.crossover.ways import ways_of
+from wavesim.tuning.crossover.family import mlp_of
+from wavesim.tuning.crossover.gains import ways_of
+from wavesim.tuning.crossover.report import (
+    crossover_picture,
+    crossover_text,
+    dispatch_json,
+    dispatch_python,
+    write_crossover_page,
+)
 
 
 @pytest.fixture(scope="module")

@@ -20,11 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.errors import DescriptionError, DeviceError, WavesimError
-from wavesim.safe_io.appending import open_appending
 from wavesim.safe_io.options import BAD_INPUT, OneLineParser, integer, number
 from wavesim.safe_io.program import run_program
 from wavesim.safe_io.reading import read_text
-from wavesim.safe_io.writing import require_writable, write_text
+from wavesim.safe_io.writing import open_appending, require_writable, write_text
 from wavesim_gpu.bench.kinds.two_gpus.__main__ import devices_of, require_kraken
 from wavesim_gpu.bench.kinds.two_gpus.steps import (
     BEGIN_S,

@@ -16,7 +16,7 @@ import torch.distributed as dist
 
 from wavesim.errors import DescriptionError
 from wavesim.model.collective import Collective
-from wavesim.safe_io.appending import append_line
+from wavesim.safe_io.writing import append_line
 from wavesim_gpu.bench.kinds.two_gpus.cases import SharedCase, relative_error
 from wavesim_gpu.bench.kinds.two_gpus.variants import problem_of
 from wavesim_gpu.driver.device import require_cupy

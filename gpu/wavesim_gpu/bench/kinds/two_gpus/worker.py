@@ -21,7 +21,7 @@ import torch.distributed as dist
 import torch.multiprocessing as processes
 
 from wavesim.errors import DeadlockError
-from wavesim.safe_io.appending import append_line
+from wavesim.safe_io.writing import append_line
 from wavesim_gpu.bench.kinds.two_gpus.alone import parts_alone
 from wavesim_gpu.bench.kinds.two_gpus.cases import SharedCase, expected_of, operands_of
 from wavesim_gpu.bench.kinds.two_gpus.graphs import (

@@ -1,4 +1,4 @@
-"""The step of a profile as a picture: what ran on each stream, and below it where the SMs' time went.
+"""The pictures of an advice: what ran on each stream of a step, and what each pair of kernels could win.
 
 Example: a band per stream, coloured by kind of kernel, white where nothing ran; under it an area per slice of
 the step, from working slots at the bottom over empty ones to kernels that hide their tiles.
@@ -6,8 +6,8 @@ the step, from working slots at the bottom over empty ones to kernels that hide 
 
 import plotly.graph_objects as go
 
-from wavesim.profile.advice import Advice
-from wavesim.profile.advice_text import milliseconds
+from wavesim.profile.advice import Advice, Pair
+from wavesim.profile.advice_text import milliseconds, short_label
 from wavesim.profile.timeline_data import KINDS, StepPicture, step_picture
 from wavesim.safe_io.escaping import Markup
 from wavesim.view.canvas import Heading, Props, axis, base_layout, heading, section
@@ -55,7 +55,6 @@ def kind_colour(kind: str, theme: Theme) -> str:
 
 
 def _title(picture: StepPicture) -> str:
-    """The finding: where the slots' time of this step went."""
     share = {name: f"{100 * float(values.mean()):.0f} %" for name, values in picture.shares.items()}
     hidden = "" if picture.shares["blind"].mean() < 0.005 else f", {share['blind']} cannot be seen"
     return (
@@ -138,3 +137,77 @@ def _layout(picture: StepPicture, head: Heading, unit: TimeUnit, theme: Theme, w
     layout["bargap"] = 0.2
     layout["barmode"] = "overlay"
     return layout
+
+
+LEFT, RIGHT, BOTTOM, ROW = 420, 40, 100, 34
+SHOWN = 8
+LABEL, LETTER_PX = 55, 7  # of a pair's two names: letters, and what one takes at most on average
+
+
+def advice_pairs(advice: Advice, *, theme: str | Theme = "light", width: int = 1000) -> go.Figure:
+    """The first pairs of the ranking. Raises `DescriptionError` for an unknown theme."""
+    palette = find_theme(theme)
+    pairs = [pair for pair in advice.pairs if pair.saving.likely_ns > 0 or pair.gap_ns > 0][:SHOWN]
+    title = _pairs_title([pair for pair in pairs if not advice.is_refuted(pair)])
+    place = advice.profile.device_name
+    words = f"{place}, estimated from the profile, over all occurrences; nothing was rewritten"
+    head = heading(title, words, width - 60)
+    size = (width, head.height + ROW * max(1, len(pairs)) + BOTTOM)
+    layout = base_layout(palette, head, size, (LEFT, RIGHT, head.height, BOTTOM))
+    layout["title"] |= {"xref": "container", "x": 0.02}
+    layout["xaxis"] = axis(
+        palette, "time over the whole profile (µs)", zeroline=True, zerolinecolor=palette.muted
+    )
+    layout["yaxis"] = axis(palette, range=[len(pairs) - 0.5, -0.5], showgrid=False)
+    layout["yaxis"] |= {"tickvals": list(range(len(pairs))), "ticktext": [_label(pair) for pair in pairs]}
+    return figure_of([_pair_bars(advice, pairs, palette), _gaps(pairs, palette)], layout)
+
+
+def _pairs_title(pairs: list[Pair]) -> str:
+    if not pairs:
+        return "No pair of kernels back to back that might gain"
+    best = max(pairs, key=lambda pair: pair.saving.likely_ns)
+    if best.saving.likely_ns <= 0:
+        return "Tile sync has nothing to win in these pairs; launch gaps have"
+    return f"Most to win: {best.producer.name.short} → {best.consumer.name.short}"
+
+
+def _label(pair: Pair) -> Markup:
+    text = f"{short_label(pair.producer, 14)} → {short_label(pair.consumer, 14)}"
+    shown = text if len(text) <= LABEL else f"{text[: LABEL - 1]}…"
+    return Markup("{}  <b>{}</b>").format(shown, pair.number)
+
+
+def _pair_bars(advice: Advice, pairs: list[Pair], theme: Theme) -> Props:
+    likely = [pair.saving.likely_ns / 1e3 for pair in pairs]
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": "tile sync, with its interval",
+        "y": list(range(len(pairs))),
+        "x": likely,
+        "width": 0.5,
+        "marker": {"color": [theme.good if advice.is_confirmed(pair) else theme.muted for pair in pairs]},
+        "error_x": {
+            "type": "data",
+            "symmetric": False,
+            "array": [(pair.saving.high_ns - pair.saving.likely_ns) / 1e3 for pair in pairs],
+            "arrayminus": [(pair.saving.likely_ns - pair.saving.low_ns) / 1e3 for pair in pairs],
+            "color": theme.ink,
+            "thickness": 1.4,
+            "width": 5,
+        },
+        "hovertemplate": Markup("tile sync %{x:,.1f} µs<extra></extra>"),
+    }
+
+
+def _gaps(pairs: list[Pair], theme: Theme) -> Props:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "launch gaps above a CUDA graph's 1.05 µs",
+        "y": list(range(len(pairs))),
+        "x": [pair.gap_saving.likely_ns / 1e3 for pair in pairs],
+        "marker": {"symbol": "diamond-open", "size": 11, "color": theme.bad, "line": {"width": 2}},
+        "hovertemplate": Markup("gaps %{x:,.1f} µs<extra></extra>"),
+    }
