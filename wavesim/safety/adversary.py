@@ -7,14 +7,17 @@ issued. With five SMs and four consumer blocks one SM stays free, and the produc
 A plan is safe if, however waiting blocks are placed, they leave room for the next block of every kernel that
 still has some: also of a consumer, because what stands behind a block that does not fit waits too. Tile
 orders, policies and times don't matter: in the worst case not a single tile is finished.
+
+It reads the same state model as `why-hang` (`SituationFacts`: launches, waits, room on SMs), of a plan's
+kernels on one device. It is a search of its own because it counts: how many SMs can be closed, which other
+work must leave alone, also beside a second copy. The searches of `hang` find whether a stuck state exists,
+of anything that was launched, and their time grows with every operation; `tune` asks for hundreds of plans.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator
 
-from wavesim.model.device import Device
-from wavesim.model.kernel import WAIT_KERNEL, Block
-from wavesim.model.pipeline import Pipeline
+from wavesim.model.kernel import WAIT_KERNEL
+from wavesim.safety.hang.facts import SituationFacts
 from wavesim.safety.residency import Waiting, close_sms, leaves_room
 from wavesim.safety.verdict import WorstCase
 from wavesim.safety.verdict_text import stage_of, wait_kernel_of
@@ -24,31 +27,24 @@ from wavesim.sim.placement import Footprint, footprint
 class Adversary:
     """Counts what can wait while something is to be issued, and what room that leaves.
 
-    `guarded` are the consumers that stand behind a wait-kernel: their blocks come after all of their
-    producers'. `clusters`: how many blocks of a stage are issued together. `copies` of the plan run at once.
+    Of a plan's kernels (`situation_of_plan`): blocks of a consumer behind a wait-kernel come after all of its
+    producers'. `copies` of the plan run at once.
     """
 
-    def __init__(
-        self,
-        pipeline: Pipeline,
-        device: Device,
-        guarded: frozenset[str],
-        blocks: Mapping[str, Block] | None = None,
-        clusters: Mapping[str, int] | None = None,
-        copies: int = 1,
-    ) -> None:
-        self._device, self._guarded, self._clusters = device, guarded, clusters or {}
-        self._copies = copies
-        self._sizes = {stage.name: stage.grid.size for stage in pipeline.stages}
-        self._producers = {
-            stage.name: dependency.producers if (dependency := pipeline.dependency_of(stage.name)) else ()
-            for stage in pipeline.stages
-        }
-        kernels = {stage.name: stage.kernel for stage in pipeline.stages}
-        for name, block in (blocks or {}).items():
-            kernels[name] = replace(kernels[name], block=block)
-        self._footprints = {name: footprint(device, kernel) for name, kernel in kernels.items()}
-        self._wait_kernel = footprint(device, WAIT_KERNEL)
+    def __init__(self, facts: SituationFacts, copies: int = 1) -> None:
+        self._copies, waits = copies, facts.situation.waits
+        guards = {wait.waiter for wait in waits if wait.until == "start"}
+        self._guarded = frozenset(map(stage_of, guards))
+        stages = [(n, kernel) for n, kernel in enumerate(facts.operations) if kernel.name not in guards]
+        self._device = facts.situation.devices[0].device
+        self._sizes = {kernel.name: kernel.blocks for _, kernel in stages}
+        self._clusters = {kernel.name: kernel.cluster for _, kernel in stages}
+        self._footprints = {kernel.name: facts.pools.footprint(number) for number, kernel in stages}
+        self._producers: dict[str, tuple[str, ...]] = dict.fromkeys(self._sizes, ())
+        for wait in waits:
+            if wait.until == "end":
+                self._producers[wait.waiter] += (wait.producer,)
+        self._wait_kernel = footprint(self._device, WAIT_KERNEL)
         self._follow_dependencies()
 
     def worst(self) -> tuple[WorstCase, bool]:
@@ -60,7 +56,7 @@ class Adversary:
     def shares_one_sm(self) -> bool:
         """Whether all blocks that ever wait, whoever comes first, leave room for any other on a single SM."""
         waiting = [kind for kind in self._all_waiting(is_ordered=False) for _ in range(self._copies)]
-        is_alone = max(map(self._cluster, self._sizes)) == 1
+        is_alone = max(self._clusters.values()) == 1
         return is_alone and leaves_room(
             self._device, waiting, [*self._footprints.values(), self._wait_kernel]
         )
@@ -79,12 +75,9 @@ class Adversary:
             residents=found.residents,
             waits_for={kind.name: self._awaited(kind.name) for kind in waiting},
             shares={name: self._share(kind) for name, kind in footprints.items()},
-            cluster=1 if is_wait_kernel else self._cluster(name),
+            cluster=1 if is_wait_kernel else self._clusters[name],
         )
         return case, found.is_exact
-
-    def _cluster(self, name: str) -> int:
-        return self._clusters.get(name, 1)
 
     def _share(self, block: Footprint) -> float:
         device = self._device
@@ -101,7 +94,7 @@ class Adversary:
         found = []
         for kind, size in self._sizes.items():
             is_head = kind == name and not is_wait_kernel
-            count = size - is_head * self._cluster(kind)
+            count = size - is_head * self._clusters[kind]
             if count > 0 and self._can_wait[kind] and name not in self._issued_before[kind]:
                 found.append(Waiting(kind, self._footprints[kind], count))
             stands_alone = kind in self._guarded and kind != name and kind not in started

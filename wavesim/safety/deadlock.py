@@ -23,6 +23,8 @@ from wavesim.plan.resolved import buffers_key, resolve
 from wavesim.safe_io.annotated import require_types
 from wavesim.safe_io.bounds import shown, whole
 from wavesim.safety.adversary import Adversary
+from wavesim.safety.hang.facts import SituationFacts
+from wavesim.safety.hang.from_plan import situation_of_plan
 from wavesim.safety.hazards import Hazard, hazards_of
 from wavesim.safety.verdict import Assumption, SafetyVerdict, WorstCase
 from wavesim.safety.verdict_text import needs_text, safe_text, unsafe_text
@@ -79,13 +81,15 @@ def _judged(
     reason = plan.schedule.why_safe or plan.launch.why_safe
     if reason:
         return SafetyVerdict(True, f"safe: {reason}")
-    consumers = frozenset(dependency.consumer.stage.name for dependency in pipeline.dependencies)
-    guarded = consumers if plan.launch.wait_kernel else frozenset()
-    worst, is_exact = Adversary(pipeline, device, guarded, dict(blocks), dict(clusters)).worst()
+    kernels = situation_of_plan(
+        pipeline, plan, device, blocks=dict(blocks), clusters=dict(clusters), is_bound=True
+    )
+    facts = SituationFacts(kernels)
+    worst, is_exact = Adversary(facts).worst()
     if not worst.is_safe:
         return SafetyVerdict(False, unsafe_text(worst, is_exact=is_exact), worst)
-    beside_a_copy = Adversary(pipeline, device, guarded, dict(blocks), dict(clusters), copies=2)
-    assumptions, needed = _assumptions(beside_a_copy, worst, has_wait_kernel=bool(guarded))
+    has_wait_kernel = plan.launch.wait_kernel
+    assumptions, needed = _assumptions(Adversary(facts, copies=2), worst, has_wait_kernel=has_wait_kernel)
     needs = needs_text(assumptions, device, needed)
     return SafetyVerdict(True, safe_text(worst, is_exact=is_exact), worst, needs, needed)
 

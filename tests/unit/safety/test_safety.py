@@ -24,10 +24,18 @@ from wavesim.plan.sync import Semaphores
 from wavesim.safe_io.bounds import MOST_STAGES
 from wavesim.safety.adversary import Adversary
 from wavesim.safety.deadlock import safety_of
+from wavesim.safety.hang.facts import SituationFacts
+from wavesim.safety.hang.from_plan import situation_of_plan
 from wavesim.workloads.figure_one import toy
 from wavesim.workloads.gpt3 import gpt3_mlp
 
 NO_WAIT_KERNEL = SemaphoreSync(TileSync(), wait_kernel=False)
+
+
+def worst_case(pipeline, plan, device, guarded):
+    """With wait-kernels before some consumers only."""
+    kernels = situation_of_plan(pipeline, plan, device, guarded=guarded, is_bound=True)
+    return Adversary(SituationFacts(kernels)).worst()[0]
 
 
 def two_kernels(consumers: int, producer: Block = WHOLE_SM, consumer: Block = WHOLE_SM) -> Pipeline:
@@ -161,9 +169,7 @@ def test_a_wait_kernel_orders_a_consumer_behind_its_own_producers_only():
     a, b, c = (stage(name, 4) for name in "abc")
     chain = Pipeline("chain", [a, b, c], [Dependency(b[x, y], [a[x, y]]), Dependency(c[x, y], [b[x, y]])])
     six = TOY.with_sm_count(6)
-    verdicts = {
-        guarded: Adversary(chain, six, frozenset(guarded)).worst()[0] for guarded in ("", "b", "c", "bc")
-    }
+    verdicts = {guarded: worst_case(chain, NO_WAIT_KERNEL, six, guarded) for guarded in ("", "b", "c", "bc")}
     # With c alone behind one, four blocks of b and then two of c may all come before a.
     assert {guarded: verdict.is_safe for guarded, verdict in verdicts.items()} == {
         "": False,
@@ -300,7 +306,7 @@ def test_no_unsafe_plan_is_accepted_where_only_some_consumers_have_a_wait_kernel
             found = Search(pipeline, plan, device, guarded=guarded).finds_deadlock(1_500)
         except TooLargeError:
             continue
-        accepted = Adversary(pipeline, device, guarded).worst()[0].is_safe
+        accepted = worst_case(pipeline, plan, device, guarded).is_safe
         assert not (found and accepted), f"case {seed}, wait-kernels before {sorted(guarded)}"
         outcomes.append((found, accepted))
     refused = outcomes.count((False, False))
