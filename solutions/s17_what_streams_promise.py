@@ -1,6 +1,6 @@
 """Solutions to notebook 17."""
 
-from wavesim.streams.program import RecordEvent, WaitEvent
+from wavesim.sim.streams.program import RecordEvent, WaitEvent
 from wavesim.teaching.graders.stream_programs import CONSUME, EXTRA, PRODUCE
 
 ANSWERS = {

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     # What type checkers and editors see; a test holds it to the list below, which is what runs.
-    from wavesim.analysis.difference import explain_difference as explain_difference
-    from wavesim.analysis.metrics import metrics_of as metrics_of
     from wavesim.codegen.cuda import generate as generate
     from wavesim.comparison import compare as compare
     from wavesim.costs.calibration import calibrate as calibrate
@@ -71,6 +69,8 @@ if TYPE_CHECKING:
     from wavesim.safety.deadlock import safety_of as safety_of
     from wavesim.safety.verdict import SafetyVerdict as SafetyVerdict
     from wavesim.sim.simulation import simulate as simulate
+    from wavesim.trace.difference import explain_difference as explain_difference
+    from wavesim.trace.metrics import metrics_of as metrics_of
     from wavesim.trace.trace import Trace as Trace
     from wavesim.tuning.search import tune as tune
     from wavesim.view.perfetto import write_perfetto as write_perfetto
@@ -87,8 +87,8 @@ if TYPE_CHECKING:
 else:
     # Module: its public names.
     _HOMES = {
-        "analysis.difference": "explain_difference",
-        "analysis.metrics": "metrics_of",
+        "trace.difference": "explain_difference",
+        "trace.metrics": "metrics_of",
         "safety.deadlock": "safety_of",
         "safety.verdict": "SafetyVerdict",
         "codegen.cuda": "generate",

@@ -29,7 +29,7 @@ NAMES = {
         "wavesim.evaluation.blind_runs", "BlindRun",
     ),
     "analysis/judged_predictions.py": (
-        "wavesim.analysis.judged_predictions", "foretell", "wavesim.io.judged_runs", "JudgedRun",
+        "wavesim.trace.judged_predictions", "foretell", "wavesim.io.judged_runs", "JudgedRun",
     ),
 }  # fmt: skip
 # Run by the package of that commit: stream-sync traces in, predictions out.

@@ -14,9 +14,9 @@ from wavesim.evaluation.peer_scores import (
     summary,
 )
 from wavesim.model.description import load_description
-from wavesim.peers.prediction import SCORES, history_text
-from wavesim.peers.two_gpu_tables import measured_tables
 from wavesim.safe_io.documents import read_toml
+from wavesim.sim.peers.prediction import SCORES, history_text
+from wavesim.sim.peers.two_gpu_tables import measured_tables
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from math import inf
 import pytest
 
 from wavesim.evaluation import peer_page, peer_registered, peer_timed
-from wavesim.peers.prediction import REGISTERED
+from wavesim.sim.peers.prediction import REGISTERED
 from wavesim_gpu.bench.kinds.two_gpus.choices import choices_text
 from wavesim_gpu.peers.choice import CHOICES, FEWEST_ROWS, LIBRARY, choice_of
 

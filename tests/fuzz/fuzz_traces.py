@@ -13,7 +13,7 @@ from harness import Target
 from judging import require, require_finite
 from mutations import with_bytes_changed, with_values_changed
 
-from wavesim.analysis.metrics import metrics_of
+from wavesim.trace.metrics import metrics_of
 from wavesim.trace.trace import Trace
 
 

@@ -13,7 +13,7 @@ def program_run(runner):
 
 
 def test_every_vector_addition_is_right_whatever_the_order_of_its_calls(program_run, runner):
-    from wavesim.streams.examples import VectorAdd
+    from wavesim.sim.streams.examples import VectorAdd
 
     for add in (
         VectorAdd(1, 1),
@@ -27,7 +27,7 @@ def test_every_vector_addition_is_right_whatever_the_order_of_its_calls(program_
 
 
 def test_a_kernel_holds_its_sm_for_as_long_as_it_is_told(program_run, runner):
-    from wavesim.streams.examples import SMALL_NS, example
+    from wavesim.sim.streams.examples import SMALL_NS, example
 
     run = program_run.ProgramRun(example("four kernels, depth-first").make(runner.device.sm_count))
     run.play()
@@ -36,7 +36,7 @@ def test_a_kernel_holds_its_sm_for_as_long_as_it_is_told(program_run, runner):
 
 
 def test_kernels_of_a_stream_never_overlap_and_events_and_the_null_stream_hold(program_run, runner):
-    from wavesim.streams.examples import example
+    from wavesim.sim.streams.examples import example
 
     sms = runner.device.sm_count
     joined, null = (

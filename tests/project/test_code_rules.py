@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 WAVESIM = ROOT / "wavesim"
 WAVESIM_GPU = ROOT / "gpu" / "wavesim_gpu"
-MAX_LINES, MAX_ANALYSIS_FILES = 400, 8
+MAX_LINES = 400
 DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc"}
 # Classes of a plan's parts; other rooms ask a part for its properties.
 PLAN_PARTS = {
@@ -55,10 +55,6 @@ def test_no_file_is_longer_than_400_lines():
     files = [p for top in ("wavesim", "gpu", "tests") for p in (ROOT / top).rglob("*.py")]
     lengths = {str(p.relative_to(ROOT)): p.read_text(encoding="utf-8").count("\n") for p in files}
     assert {path: length for path, length in lengths.items() if length > MAX_LINES} == {}
-
-
-def test_the_analysis_of_traces_has_not_become_a_drawer():
-    assert len(sources(WAVESIM / "analysis")) <= MAX_ANALYSIS_FILES
 
 
 def test_only_the_plan_room_asks_a_plan_or_its_part_for_a_class():

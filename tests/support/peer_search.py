@@ -11,7 +11,7 @@ stream is issued once all of the GEMM's blocks are. Nothing else is known of the
 from collections.abc import Iterator
 
 from wavesim.model.device import Device
-from wavesim.peers.program import COMPUTE, PeerKernel, PeerProgram
+from wavesim.sim.peers.program import COMPUTE, PeerKernel, PeerProgram
 from wavesim.sim.placement import Footprint, footprint
 
 NO_SM = -1

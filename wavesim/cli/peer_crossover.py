@@ -15,7 +15,7 @@ from wavesim.safe_io.bounds import MOST_COMPARED, listed
 from wavesim.safe_io.writing import require_writable, write_text
 
 if TYPE_CHECKING:
-    from wavesim.peers.dispatch import PeerCrossover
+    from wavesim.sim.peers.dispatch import PeerCrossover
 
 ROWS = "16:4096"
 REFUSED = ("file", "tp", "tile", "tile_rows", "orders", "margin", "python", "dask")  # of one GPU's plans
@@ -27,8 +27,8 @@ def run_over_gpus(options: argparse.Namespace, rows: tuple[int, int]) -> int:
     from wavesim.model.collective import Collective
     from wavesim.model.host import Host
     from wavesim.model.link import load_link
-    from wavesim.peers.dispatch import WAYS, peer_crossover, text_of
-    from wavesim.peers.prediction import history_text
+    from wavesim.sim.peers.dispatch import WAYS, peer_crossover, text_of
+    from wavesim.sim.peers.prediction import history_text
 
     _require_of_gpus(options)
     require_writable(options.html, options.dispatch)

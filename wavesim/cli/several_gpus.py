@@ -45,7 +45,7 @@ def simulate_several(description: Description, options: argparse.Namespace) -> i
 
 def compare_several(description: Description, options: argparse.Namespace) -> int:
     """Several ways, `--way` or all."""
-    from wavesim.peers.prediction import TRIED
+    from wavesim.sim.peers.prediction import TRIED
 
     words = TRIED if options.way is None else listed("way", options.way, MOST_COMPARED)
     return _run(description, options, tuple(words), TileSync())
@@ -53,7 +53,7 @@ def compare_several(description: Description, options: argparse.Namespace) -> in
 
 def predict_several(description: Description, options: argparse.Namespace) -> int:
     """All ways; the best is named."""
-    from wavesim.peers.prediction import TRIED
+    from wavesim.sim.peers.prediction import TRIED
 
     return _run(description, options, TRIED, TileSync())
 
@@ -67,7 +67,7 @@ def _run(
     both_shots: bool = True,
     is_one: bool = False,
 ) -> int:
-    from wavesim.peers.prediction import forecast, history_text
+    from wavesim.sim.peers.prediction import forecast, history_text
 
     host = description.host
     assert host is not None

@@ -56,8 +56,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Simulates the plan and stream sync, with the best costs known."""
-    from wavesim.analysis.metrics import metrics_of
     from wavesim.safety.deadlock import safety_of
+    from wavesim.trace.metrics import metrics_of
 
     require_pictures(options)
     several = of_several(described_file(options), options)

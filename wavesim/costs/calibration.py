@@ -16,8 +16,9 @@ from wavesim.costs.device_costs import DeviceCosts, costs_of
 from wavesim.costs.dram_slowdown import Memory, slowdowns
 from wavesim.costs.partial_sums import without_sums
 from wavesim.costs.sharing import SharingLaw, is_alike
-from wavesim.costs.sharing_fit import Regimes, fit_speeds
+from wavesim.costs.sharing_fit import fit_speeds
 from wavesim.model.pipeline import Pipeline
+from wavesim.trace.regimes import Regimes
 from wavesim.trace.trace import Trace
 
 # Where more of the block time is spent beside equally many blocks, a trace does not show how speeds differ.

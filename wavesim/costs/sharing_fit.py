@@ -6,13 +6,13 @@ the younger at 0.47. Of four small blocks on an SM hardly one is ever alone: tha
 get done says how much of the SM one could use, and so how fast it would be by itself.
 """
 
-from dataclasses import dataclass
 from math import exp, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wavesim.costs.sharing import SharingLaw
+from wavesim.trace.regimes import Regimes
 from wavesim.trace.trace import Trace
 
 FloatArray = NDArray[np.float64]
@@ -21,48 +21,6 @@ MOST_BIAS = 0.9
 LEAST_DEMAND, MOST_DEMAND = 0.1, 4.0  # of an SM; beyond, speeds no longer depend on it
 PRECISION = 1e-3  # of the demand's logarithm
 KEPT = (sqrt(5) - 1) / 2  # of an interval in which the least is looked for (golden section)
-
-
-@dataclass(frozen=True, eq=False)
-class Regimes:
-    """Nanoseconds each block spent (blocks, most) on its SM as one of 1, 2, 3... blocks.
-
-    `by_age` is the same times the block's place among them: from 1, the oldest, to -1, the youngest.
-    """
-
-    together: FloatArray
-    by_age: FloatArray
-
-    @classmethod
-    def of(cls, trace: Trace, most: int) -> "Regimes":
-        """Time by number of blocks and age; with more than `most` blocks on an SM counted as `most`."""
-        together, by_age = np.zeros((len(trace), most)), np.zeros((len(trace), most))
-        for sm in np.unique(trace.sm):
-            # Stages and, within them, rows are in the order of issue; start stamps of one instant are not.
-            rows = np.flatnonzero(trace.sm == sm)
-            starts, ends = trace.start_ns[rows], trace.end_ns[rows]
-            edges = np.unique(np.concatenate([starts, ends]))
-            inside = (starts[:, None] <= edges[:-1]) & (ends[:, None] >= edges[1:])
-            spans = inside * np.diff(edges)
-            count = inside.sum(axis=0)
-            place = 1 - 2 * (inside.cumsum(axis=0) - 1) / np.maximum(1, count - 1)
-            for n in range(1, most + 1):
-                is_here = np.clip(count, 1, most) == n
-                together[rows, n - 1] = spans[:, is_here].sum(axis=1)
-                by_age[rows, n - 1] = (spans * place)[:, is_here].sum(axis=1)
-        return cls(together, by_age)
-
-    @property
-    def shares(self) -> FloatArray:
-        """Share of all block time by number of blocks on the SM, (most,)."""
-        return np.asarray(self.together.sum(axis=0) / self.together.sum())
-
-    def work(self, sharing: tuple[float, ...], oldest_first_bias: tuple[float, ...]) -> FloatArray:
-        """Time each block would have taken alone, (blocks,)."""
-        mean = np.array(sharing)
-        last = len(oldest_first_bias) - 1
-        bias = np.array([0.0, *(oldest_first_bias[min(n, last)] for n in range(1, mean.size))])
-        return np.asarray(self.together @ mean + self.by_age @ (mean * bias))
 
 
 def fit_speeds(trace: Trace, regimes: Regimes, law: SharingLaw) -> tuple[float, tuple[float, ...]]:

@@ -19,11 +19,11 @@ from wavesim.model.collective import Collective
 from wavesim.model.device import default_device
 from wavesim.model.host import Host
 from wavesim.model.link import load_link
-from wavesim.peers.prediction import product_forecast
 from wavesim.safe_io.documents import read_json, read_toml
 from wavesim.safe_io.program import run_program
 from wavesim.safe_io.workers import worker_pool
 from wavesim.safe_io.writing import write_text
+from wavesim.sim.peers.prediction import product_forecast
 
 SHAPES = Path(__file__).with_name("peer_shapes.toml")
 FILE, STAMP = "predicted.json", "predicted.sha256"

@@ -18,11 +18,11 @@ from wavesim.model.collective import Collective, Shots
 from wavesim.model.device import default_device
 from wavesim.model.host import Host
 from wavesim.model.link import load_link
-from wavesim.peers.prediction import one_gemm
-from wavesim.peers.simulation import simulate_peers, times_of
-from wavesim.peers.way import parse_way
 from wavesim.safe_io.documents import read_json
 from wavesim.safe_io.program import run_program
+from wavesim.sim.peers.prediction import one_gemm
+from wavesim.sim.peers.simulation import simulate_peers, times_of
+from wavesim.sim.peers.way import parse_way
 
 DEVELOPMENT = FOLDER / "development.json"
 ONE_SHOT = " one-shot"

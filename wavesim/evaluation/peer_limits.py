@@ -20,13 +20,13 @@ from wavesim.model.collective import ELEMENT_BYTES, Collective
 from wavesim.model.device import default_device
 from wavesim.model.host import Host
 from wavesim.model.link import load_link
-from wavesim.peers.prediction import one_gemm, product_forecast
-from wavesim.peers.simulation import library_gemm, times_of
-from wavesim.peers.tiles import tiles_tried
-from wavesim.peers.way import PeerWay
 from wavesim.safe_io.program import run_program
 from wavesim.safe_io.reading import read_text
 from wavesim.safe_io.writing import write_text
+from wavesim.sim.peers.prediction import one_gemm, product_forecast
+from wavesim.sim.peers.simulation import library_gemm, times_of
+from wavesim.sim.peers.tiles import tiles_tried
+from wavesim.sim.peers.way import PeerWay
 
 GPUS = 2
 MUST = 1.15  # times as fast as the fused path

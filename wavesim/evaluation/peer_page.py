@@ -24,12 +24,12 @@ from wavesim.model.collective import Collective
 from wavesim.model.device import default_device
 from wavesim.model.host import Host
 from wavesim.model.link import load_link
-from wavesim.peers.dispatch import PeerCrossover, peer_crossover, text_of
-from wavesim.peers.two_gpu_tables import measured_tables
 from wavesim.safe_io.documents import read_json
 from wavesim.safe_io.program import run_program
 from wavesim.safe_io.reading import read_text
 from wavesim.safe_io.writing import write_text
+from wavesim.sim.peers.dispatch import PeerCrossover, peer_crossover, text_of
+from wavesim.sim.peers.two_gpu_tables import measured_tables
 from wavesim.view.export import save_figure
 from wavesim.view.peer_crossover_figure import times_as_fast_over_rows
 

@@ -16,8 +16,8 @@ from wavesim.model.collective import Collective
 from wavesim.model.device import default_device
 from wavesim.model.host import Host
 from wavesim.model.link import load_link
-from wavesim.peers.prediction import product_forecast
 from wavesim.safe_io.documents import read_toml
+from wavesim.sim.peers.prediction import product_forecast
 
 FILE = Path(__file__).with_name("peer_published.toml")
 LIBRARY_WAYS = ("one-shot", "two-shot")

@@ -15,8 +15,8 @@ import numpy as np
 from wavesim.errors import RecordingError
 from wavesim.evaluation.peer_blind import PeerShape, registered, shapes
 from wavesim.evaluation.peer_page import FOLDER, MEASURED, MOST_BYTES, NOT_YET
-from wavesim.peers.dispatch import margin
 from wavesim.safe_io.documents import read_json
+from wavesim.sim.peers.dispatch import margin
 
 LATER = ("one-shot", "two-shot")
 OURS = ("stores", "exchange", "blocks", "copies")
@@ -103,7 +103,7 @@ def blind_text(run: PeerRun = FIRST) -> str:
 
 
 def tiles_text() -> str:
-    """`wavesim/peers/registered.toml`: how far whole ways of ours were off in the last blind run."""
+    """`wavesim/sim/peers/registered.toml`: how far whole ways of ours were off in the last blind run."""
     head = "# Written by wavesim.evaluation.peer_timed: percent of the measured time, ways of tiles."
     fitted = ["[fitted]  # by today's model, to what it was fitted to", *_tiles_lines(FITTED)]
     return "\n".join([head, *_tiles_lines(SECOND if SECOND.is_measured else FIRST), "", *fitted]) + "\n"

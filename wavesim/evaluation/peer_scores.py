@@ -21,9 +21,9 @@ from wavesim.model.kernel import Gemm
 from wavesim.model.link import load_link
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
-from wavesim.peers.simulation import best_gemm, library_gemm, simulate_peers, times_of
-from wavesim.peers.two_gpu_tables import FILE, measured_tables
-from wavesim.peers.way import PeerWay
+from wavesim.sim.peers.simulation import best_gemm, library_gemm, simulate_peers, times_of
+from wavesim.sim.peers.two_gpu_tables import FILE, measured_tables
+from wavesim.sim.peers.way import PeerWay
 from wavesim.workloads.hopper import block_of
 
 ALL_REDUCE = Collective()
@@ -159,7 +159,7 @@ def fitted_burst_ratio() -> float:
 
 
 def scores_text(found: Sequence[PeerScore]) -> str:
-    """`wavesim/peers/scores.toml`: by kind of way."""
+    """`wavesim/sim/peers/scores.toml`: by kind of way."""
     kinds = {
         "all_reduce": [one for one in found if one.way == "all-reduce"],
         "sequence": [one for one in found if one.way == "sequence"],

@@ -16,11 +16,11 @@ import wavesim.recordings
 from wavesim.evaluation.peer_page import MOST_BYTES, NOT_YET, PAGE, with_blocks
 from wavesim.evaluation.peer_registered import FITTED, SECOND, blind_text, tiles_text
 from wavesim.evaluation.peer_trials import trials_block
-from wavesim.peers.prediction import REGISTERED
 from wavesim.safe_io.documents import read_json
 from wavesim.safe_io.program import run_program
 from wavesim.safe_io.reading import read_text
 from wavesim.safe_io.writing import write_text
+from wavesim.sim.peers.prediction import REGISTERED
 from wavesim.trace.trace import Trace
 
 FOLDER = Path(wavesim.recordings.__file__).parent / "two-gpus"

@@ -1,7 +1,7 @@
 """Simulated and measured stream programs, as the table of docs/streams.md.
 
 Example: `python -m wavesim.evaluation.streams_page` writes the block between the page's marks anew, from the
-newest run of the lab in wavesim/streams/runs.
+newest run of the lab in wavesim/sim/streams/runs.
 """
 
 import sys
@@ -12,12 +12,12 @@ from wavesim.evaluation.marked_block import with_marked_block
 from wavesim.safe_io.program import run_program
 from wavesim.safe_io.reading import read_text
 from wavesim.safe_io.writing import write_text
-from wavesim.streams.measured import ComparedProgram, compared, newest_run
+from wavesim.sim.streams.measured import ComparedProgram, compared, newest_run
 
 PAGE = Path(__file__).parents[2] / "docs" / "streams.md"
 UNMEASURED = (
     "None of these programs has been measured yet. On a machine with a GPU: "
-    "`python -m wavesim_gpu.bench.labs.streams --out wavesim/streams/runs/DATE.json`, then "
+    "`python -m wavesim_gpu.bench.labs.streams --out wavesim/sim/streams/runs/DATE.json`, then "
     "`python -m wavesim.evaluation.streams_page`."
 )
 MOST_BYTES = 1 << 20

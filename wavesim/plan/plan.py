@@ -221,7 +221,7 @@ def check_plan(pipeline: Pipeline, plan: Plan) -> None:
     if pipeline.device_count > 1:
         raise DescriptionError(
             f"pipeline {pipeline.name} has stages on {pipeline.device_count} devices, and a plan is of one; "
-            "simulate it with wavesim.peers"
+            "simulate it with wavesim.sim.peers"
         )
     names = [stage.name for stage in pipeline.stages]
     for name in plan.orders:

@@ -15,10 +15,10 @@ from itertools import chain
 from math import sqrt
 from typing import Literal
 
-from wavesim.analysis.metrics import metrics_of
 from wavesim.costs.device_costs import costs_of
 from wavesim.model.device import catalogue_name
 from wavesim.recordings.shipped import FOLDER
+from wavesim.trace.metrics import metrics_of
 from wavesim.trace.trace import Trace
 
 INTERVALS = FOLDER / "intervals.json"

@@ -10,7 +10,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from wavesim.analysis.metrics import work_ns
 from wavesim.costs.builds import as_built
 from wavesim.costs.calibration import calibrate
 from wavesim.costs.cost_model import CostModel
@@ -25,6 +24,7 @@ from wavesim.plan.plan import Plan, StreamSync
 from wavesim.plan.resolved import resolve
 from wavesim.predict.kernel_times import costs_from_kernel_times
 from wavesim.sim.simulation import simulate
+from wavesim.trace.metrics import work_ns
 from wavesim.trace.trace import Trace
 
 TIME_TEXT = "a plan's whole time: its blocks, setup and, on several streams, fork and join"

@@ -8,7 +8,6 @@ gain and an 80 % interval come out, with the reason in words.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from wavesim.analysis.metrics import metrics_of
 from wavesim.costs.calibration_checks import contradictions
 from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
@@ -18,6 +17,7 @@ from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync, TileSync
 from wavesim.predict.defaults import described_costs
 from wavesim.predict.forecast import HELPS_POINTS, Forecast, HasForecast
+from wavesim.trace.metrics import metrics_of
 from wavesim.trace.trace import Trace
 
 STREAM = "stream"

@@ -7,10 +7,10 @@ long all takes; `family()` is a parent with two children and two tail launches, 
 from collections.abc import Sequence
 
 from wavesim.safe_io.annotated import typed
-from wavesim.streams.device_launch_engine import simulate_launches
-from wavesim.streams.device_launches import ChildLaunch, DeviceGrid, LaunchTimeline, load_launch_machine
-from wavesim.streams.measured_launches import FILE, shipped_launches
-from wavesim.streams.uneven_work import LAUNCHERS, Launcher, UnevenWork
+from wavesim.sim.streams.device_launch_engine import simulate_launches
+from wavesim.sim.streams.device_launches import ChildLaunch, DeviceGrid, LaunchTimeline, load_launch_machine
+from wavesim.sim.streams.measured_launches import FILE, shipped_launches
+from wavesim.sim.streams.uneven_work import LAUNCHERS, Launcher, UnevenWork
 from wavesim.teaching.shown import Shown
 from wavesim.widgets.launch_explorer import LaunchPicture
 
@@ -71,5 +71,5 @@ def measured_launches() -> str:
     """What was measured beside what is simulated with its figures, or how to measure it."""
     found = shipped_launches()
     if found is None:
-        return f"Not measured yet. On a GPU with nvcc: {COMMAND} wavesim/streams/{FILE.name}"
+        return f"Not measured yet. On a GPU with nvcc: {COMMAND} wavesim/sim/streams/{FILE.name}"
     return found.text()

@@ -12,11 +12,11 @@ from wavesim.model.collective import Collective
 from wavesim.model.device import default_device
 from wavesim.model.host import Host
 from wavesim.model.link import Link, load_link
-from wavesim.peers.prediction import PeerForecast, forecast, one_gemm
-from wavesim.peers.simulation import simulate_peers
-from wavesim.peers.two_gpu_tables import measured_on, measured_tables
-from wavesim.peers.way import PeerWay
 from wavesim.safe_io.annotated import typed
+from wavesim.sim.peers.prediction import PeerForecast, forecast, one_gemm
+from wavesim.sim.peers.simulation import simulate_peers
+from wavesim.sim.peers.two_gpu_tables import measured_on, measured_tables
+from wavesim.sim.peers.way import PeerWay
 from wavesim.teaching.shown import Shown
 from wavesim.trace.trace import Trace
 

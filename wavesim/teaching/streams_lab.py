@@ -10,12 +10,12 @@ from dataclasses import replace
 from wavesim.errors import DescriptionError
 from wavesim.safe_io.annotated import typed
 from wavesim.safe_io.bounds import shown
-from wavesim.streams.engine import simulate_streams
-from wavesim.streams.examples import WHOLE_SM, VectorAdd
-from wavesim.streams.machine import StreamMachine, load_machine
-from wavesim.streams.measured import compared, newest_run
-from wavesim.streams.operation import LEGACY
-from wavesim.streams.program import (
+from wavesim.sim.streams.engine import simulate_streams
+from wavesim.sim.streams.examples import WHOLE_SM, VectorAdd
+from wavesim.sim.streams.machine import StreamMachine, load_machine
+from wavesim.sim.streams.measured import compared, newest_run
+from wavesim.sim.streams.operation import LEGACY
+from wavesim.sim.streams.program import (
     CudaStream,
     Direction,
     HostCall,
@@ -24,7 +24,7 @@ from wavesim.streams.program import (
     Memcpy,
     StreamProgram,
 )
-from wavesim.streams.timeline import StreamTimeline
+from wavesim.sim.streams.timeline import StreamTimeline
 from wavesim.teaching.shown import Shown
 from wavesim.widgets.streams_explorer import StreamsPicture
 

@@ -1,1 +1,1 @@
-"""The one trace, simulated and measured alike, and its file format."""
+"""The one trace, simulated and measured alike: its file, metrics and differences. Begin in `trace.py`."""

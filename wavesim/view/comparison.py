@@ -11,9 +11,9 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import plotly.graph_objects as go
 
-from wavesim.analysis.difference import Difference, explain_difference
 from wavesim.errors import DescriptionError
 from wavesim.safe_io.escaping import BREAK, Markup, element
+from wavesim.trace.difference import Difference, explain_difference
 from wavesim.trace.trace import Trace
 from wavesim.view.canvas import Props, axis, axis_name, section
 from wavesim.view.difference_series import reason_range, reason_series, steps_of, strip_series, strips_of

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wavesim.analysis.difference import Difference
 from wavesim.safe_io.escaping import BREAK, Markup
+from wavesim.trace.difference import Difference
 from wavesim.trace.trace import IntArray, Trace
 from wavesim.view.canvas import Props
 from wavesim.view.theme import Theme

@@ -7,7 +7,7 @@ lost, and below, on the same axis, stand the SMs that hold a block. Few grids ha
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from wavesim.streams.device_launches import GridTimes, LaunchTimeline
+from wavesim.sim.streams.device_launches import GridTimes, LaunchTimeline
 from wavesim.view.streams_scene import US, busy_shares
 
 MOST_ROWS = 24

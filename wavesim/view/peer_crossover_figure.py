@@ -6,8 +6,8 @@ of tiles that leave as they are made crosses it at some M; a bar below says whic
 
 from typing import TYPE_CHECKING
 
-from wavesim.peers.dispatch import PeerCrossover
 from wavesim.safe_io.escaping import Markup
+from wavesim.sim.peers.dispatch import PeerCrossover
 from wavesim.view.canvas import Props, axis, base_layout, heading, note
 from wavesim.view.figure_text import figure_of
 from wavesim.view.theme import Theme, find_theme

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
-from wavesim.analysis.link_use import link_rates
 from wavesim.model.link import Link
+from wavesim.trace.link_use import link_rates
 from wavesim.trace.trace import Trace
 
 MOST_DRAWN = 2  # GPUs; the others do the same

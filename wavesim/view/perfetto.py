@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from wavesim.analysis.link_use import link_rates
 from wavesim.errors import DescriptionError
 from wavesim.model.pipeline import Pipeline
 from wavesim.safe_io.writing import write_bytes
+from wavesim.trace.link_use import link_rates
 from wavesim.trace.trace import Trace, Transfers
 from wavesim.view.last_producers import find_last_producers
 

@@ -7,9 +7,9 @@ k1 of stream s1 stands hatched where it was ready and its queue was held by a co
 from collections.abc import Iterable
 from typing import Any
 
-from wavesim.streams.operation import LEGACY
-from wavesim.streams.program import Memcpy, StreamProgram
-from wavesim.streams.timeline import BlockSpan, OperationTimes, StreamTimeline
+from wavesim.sim.streams.operation import LEGACY
+from wavesim.sim.streams.program import Memcpy, StreamProgram
+from wavesim.sim.streams.timeline import BlockSpan, OperationTimes, StreamTimeline
 
 COLOURS = ("h2d", "kernel", "d2h", "host")  # in the order of the theme's colours
 WORDS = {"h2d": "copy to the device", "kernel": "kernel", "d2h": "copy to the host", "host": "host function"}

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from wavesim.analysis.metrics import Metrics, Steps, busy_steps, metrics_of, resident_steps
 from wavesim.errors import DescriptionError
 from wavesim.plan.parsing import recorded_shape
 from wavesim.safe_io.annotated import tuple_of
+from wavesim.trace.metrics import Metrics, Steps, busy_steps, metrics_of, resident_steps
 from wavesim.trace.trace import Trace
 from wavesim.view.canvas import Heading, heading
 from wavesim.view.frame import LEFT, RIGHT, Frame

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wavesim.analysis.metrics import metrics_of
+from wavesim.trace.metrics import metrics_of
 from wavesim.trace.trace import PART_COLUMNS, Trace
 from wavesim.view.canvas import Props
 from wavesim.view.tile_series import stage_letters

@@ -8,8 +8,8 @@ import zlib
 
 import numpy as np
 
-from wavesim.analysis.metrics import metrics_of
 from wavesim.safe_io.escaping import Markup, element
+from wavesim.trace.metrics import metrics_of
 from wavesim.trace.trace import Trace
 from wavesim.view.pipeline_picture import stage_class
 from wavesim.view.raster import paint, png_uri

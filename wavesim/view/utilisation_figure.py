@@ -10,8 +10,8 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from wavesim.analysis.metrics import metrics_of
 from wavesim.safe_io.escaping import Markup
+from wavesim.trace.metrics import metrics_of
 from wavesim.trace.trace import Trace
 from wavesim.view.canvas import Heading, Props, axis, axis_name, base_layout, heading, section
 from wavesim.view.figure_text import figure_of

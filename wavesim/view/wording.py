@@ -8,9 +8,9 @@ import re
 import textwrap
 from collections.abc import Sequence
 
-from wavesim.analysis.metrics import Metrics
 from wavesim.safe_io.escaping import BREAK, Markup
 from wavesim.trace.header import DependencyInfo, Header
+from wavesim.trace.metrics import Metrics
 from wavesim.trace.trace import Trace
 from wavesim.view.time_unit import TimeUnit
 

@@ -14,9 +14,9 @@ from wavesim.errors import DescriptionError
 from wavesim.safe_io.annotated import typed
 from wavesim.safe_io.bounds import shown, whole
 from wavesim.safe_io.escaping import Markup
-from wavesim.streams.device_launch_engine import simulate_launches
-from wavesim.streams.device_launches import DeviceGrid, LaunchMachine, LaunchTimeline, load_launch_machine
-from wavesim.streams.uneven_work import LAUNCHERS, Launcher, UnevenWork, nested
+from wavesim.sim.streams.device_launch_engine import simulate_launches
+from wavesim.sim.streams.device_launches import DeviceGrid, LaunchMachine, LaunchTimeline, load_launch_machine
+from wavesim.sim.streams.uneven_work import LAUNCHERS, Launcher, UnevenWork, nested
 from wavesim.view.export import save_html
 from wavesim.view.launch_scene import scene_of_launches
 from wavesim.widgets.drawn import DrawnWidget, script

@@ -14,11 +14,11 @@ from wavesim.model.collective import Collective
 from wavesim.model.device import default_device
 from wavesim.model.host import Host
 from wavesim.model.link import load_link
-from wavesim.peers.prediction import one_gemm
-from wavesim.peers.simulation import simulate_peers
-from wavesim.peers.way import PeerWay, parse_way
 from wavesim.safe_io.annotated import typed
 from wavesim.safe_io.escaping import BREAK, Markup, element
+from wavesim.sim.peers.prediction import one_gemm
+from wavesim.sim.peers.simulation import simulate_peers
+from wavesim.sim.peers.way import PeerWay, parse_way
 from wavesim.trace.trace import Trace
 from wavesim.view.export import save_html
 from wavesim.view.peer_scene import scene_of_peers

@@ -13,11 +13,11 @@ import ipywidgets
 from wavesim.errors import WavesimError
 from wavesim.safe_io.annotated import typed
 from wavesim.safe_io.escaping import BREAK, Markup, element
-from wavesim.streams.engine import simulate_streams
-from wavesim.streams.examples import EXAMPLES, ISSUES, SmallKernels, VectorAdd, example
-from wavesim.streams.machine import QUEUES, TEXTBOOK, StreamMachine, load_machine, machine_names
-from wavesim.streams.program import StreamProgram
-from wavesim.streams.timeline import StreamTimeline
+from wavesim.sim.streams.engine import simulate_streams
+from wavesim.sim.streams.examples import EXAMPLES, ISSUES, SmallKernels, VectorAdd, example
+from wavesim.sim.streams.machine import QUEUES, TEXTBOOK, StreamMachine, load_machine, machine_names
+from wavesim.sim.streams.program import StreamProgram
+from wavesim.sim.streams.timeline import StreamTimeline
 from wavesim.view.export import save_html
 from wavesim.view.streams_scene import scene_of_streams
 from wavesim.widgets.drawn import DrawnWidget, script

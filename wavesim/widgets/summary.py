@@ -4,11 +4,11 @@ Example: "Row semaphores: 3 waves instead of 4, 25.0 points less time" above, a 
 time went below. The finding is a live region, so that a screen reader speaks it after each change.
 """
 
-from wavesim.analysis.metrics import metrics_of
 from wavesim.errors import DeadlockError, WavesimError
 from wavesim.predict.prediction import improvement_points
 from wavesim.predict.shared_placement import placement_caveat
 from wavesim.safe_io.escaping import BREAK, Markup, element
+from wavesim.trace.metrics import metrics_of
 from wavesim.trace.trace import Trace
 from wavesim.widgets.scenario import Answer
 from wavesim.widgets.what_if_code import code_of

@@ -19,7 +19,7 @@ from torch.nn.functional import linear
 
 from wavesim.errors import DescriptionError, WavesimError
 from wavesim.model.collective import Collective
-from wavesim.peers.tiles import split_of
+from wavesim.sim.peers.tiles import split_of
 from wavesim_gpu.driver.device import require_cupy
 from wavesim_gpu.kernels.sm90.parameters import ALIGNMENT
 from wavesim_gpu.peers.choice import LIBRARY, PeerChoice, choice_of

@@ -12,7 +12,6 @@ from wavesim.costs.calibration_checks import contradictions
 from wavesim.costs.calibration_text import kernel_times_text, trace_text
 from wavesim.costs.cost_model import CostModel, zero_cost
 from wavesim.costs.device_costs import costs_of, without_constants
-from wavesim.costs.sharing_fit import Regimes
 from wavesim.errors import DescriptionError, RecordingError
 from wavesim.evaluation.blind_sizes import BlindSize
 from wavesim.model.dependency import Dependency, gemm_rows, x, y
@@ -28,6 +27,7 @@ from wavesim.plan.stream_k import StreamK
 from wavesim.predict.kernel_times import costs_from_kernel_times
 from wavesim.predict.prediction import sustained_points
 from wavesim.sim.simulation import simulate
+from wavesim.trace.regimes import Regimes
 from wavesim.trace.trace import Trace
 from wavesim.workloads.figure_one import toy
 from wavesim.workloads.gpt3 import gpt3_mlp

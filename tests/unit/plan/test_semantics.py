@@ -8,11 +8,11 @@ Entries are (tile (x, y), SM, issue, end).
 import pytest
 from toy_schedules import TOY, run, schedule, waves
 
-from wavesim.analysis.metrics import metrics_of
 from wavesim.errors import DeadlockError
 from wavesim.plan.order import ColumnMajor, Reversed
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync, TileSync
+from wavesim.trace.metrics import metrics_of
 from wavesim.workloads.figure_one import toy
 
 PRODUCER_IN_ROWS = [

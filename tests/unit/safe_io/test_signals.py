@@ -128,7 +128,7 @@ runpy.run_module({package!r}, run_name="__main__", alter_sys=True)
         ("wavesim", "argparse"),
         ("wavesim", "wavesim.errors"),
         ("wavesim", "wavesim.cli.simulate"),
-        ("wavesim", "wavesim.analysis.metrics"),
+        ("wavesim", "wavesim.trace.metrics"),
         ("wavesim", "numpy"),
         ("wavesim_gpu", "argparse"),
         ("wavesim_gpu", "wavesim.errors"),

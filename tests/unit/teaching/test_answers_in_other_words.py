@@ -18,7 +18,7 @@ import pytest
 import wavesim
 from wavesim.plan.order import parse_order
 from wavesim.plan.parsing import parse_plan
-from wavesim.streams.program import RecordEvent, WaitEvent
+from wavesim.sim.streams.program import RecordEvent, WaitEvent
 from wavesim.teaching.exercises import LESSONS, WrongAnswer, check, exercises_of
 from wavesim.teaching.graders.generator import tall_pair
 from wavesim.teaching.graders.proof import broken_ptx

@@ -21,7 +21,7 @@ from wavesim import (
     x,
     y,
 )
-from wavesim.streams.program import RecordEvent, SynchronizeDevice, WaitEvent
+from wavesim.sim.streams.program import RecordEvent, SynchronizeDevice, WaitEvent
 from wavesim.teaching import WrongAnswer, check
 from wavesim.teaching.exercises import LESSONS, exercise, exercises_of
 from wavesim.teaching.graders.generator import tall_pair

@@ -14,9 +14,9 @@ import wavesim.teaching
 import wavesim.widgets
 from wavesim import Block, RowMajor, SemaphoreSync, device, gpt3_mlp, simulate, toy, zero_cost
 from wavesim.errors import DescriptionError
+from wavesim.sim.streams.examples import SmallKernels
 from wavesim.sm.loads import LoadLoop
 from wavesim.sm.machine import SmMachine, machine_of
-from wavesim.streams.examples import SmallKernels
 from wavesim.teaching import Prediction, check
 from wavesim.teaching.checked_kernels import checked, hoisted, kernel_shown
 from wavesim.teaching.graders.orders import consumer_megabytes

@@ -3,9 +3,9 @@
 import pytest
 
 from wavesim.errors import DescriptionError
-from wavesim.streams.device_launch_engine import simulate_launches
-from wavesim.streams.device_launches import load_launch_machine
-from wavesim.streams.uneven_work import UnevenWork, nested
+from wavesim.sim.streams.device_launch_engine import simulate_launches
+from wavesim.sim.streams.device_launches import load_launch_machine
+from wavesim.sim.streams.uneven_work import UnevenWork, nested
 from wavesim.view.launch_scene import MOST_POINTS, scene_of_launches, thinned
 from wavesim.widgets import LaunchExplorer
 from wavesim.widgets.launch_explorer import NESTED, VIRTUALISED

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from wavesim import DescriptionError
-from wavesim.streams.engine import simulate_streams
-from wavesim.streams.examples import EXAMPLES, SmallKernels, VectorAdd, example
-from wavesim.streams.machine import load_machine, machine_from, machine_names
-from wavesim.streams.program import CudaStream, HostThread, LaunchKernel, Memcpy, StreamProgram
+from wavesim.sim.streams.engine import simulate_streams
+from wavesim.sim.streams.examples import EXAMPLES, SmallKernels, VectorAdd, example
+from wavesim.sim.streams.machine import load_machine, machine_from, machine_names
+from wavesim.sim.streams.program import CudaStream, HostThread, LaunchKernel, Memcpy, StreamProgram
 from wavesim.view.streams_scene import scene_of_streams
 from wavesim.widgets.streams_explorer import SMALL_KERNELS, StreamsExplorer
 

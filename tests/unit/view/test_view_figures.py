@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wavesim.analysis.difference import explain_difference
 from wavesim.costs.cost_model import zero_cost
 from wavesim.errors import DescriptionError
 from wavesim.model.dependency import Dependency, x, y
@@ -20,6 +19,7 @@ from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import TileSync
 from wavesim.plan.stream_k import StreamK
 from wavesim.sim.simulation import simulate
+from wavesim.trace.difference import explain_difference
 from wavesim.trace.trace import Trace
 from wavesim.view.comparison import comparison_figure, predicted_and_measured
 from wavesim.view.dependency_figure import dependency_picture

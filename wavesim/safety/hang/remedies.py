@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from wavesim.safety.hang.situation import Situation
-from wavesim.streams.operation import LEGACY, StreamOperation
+from wavesim.sim.streams.operation import LEGACY, StreamOperation
 
 MOST_TRIED = 4  # operations of a situation for which changes are tried
 MOST_SAID = 3

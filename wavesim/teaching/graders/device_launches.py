@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from wavesim.streams.device_launches import load_launch_machine
-from wavesim.streams.uneven_work import LAUNCHERS, Launcher, UnevenWork
+from wavesim.sim.streams.device_launches import load_launch_machine
+from wavesim.sim.streams.uneven_work import LAUNCHERS, Launcher, UnevenWork
 from wavesim.teaching.device_launches import US, family, run, uneven
 from wavesim.teaching.exercises import Exercise, pair, require, whole, word
 

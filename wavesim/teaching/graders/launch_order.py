@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from wavesim.analysis.metrics import metrics_of
 from wavesim.costs.cost_model import zero_cost
 from wavesim.errors import DeadlockError
 from wavesim.model import device as devices
@@ -12,6 +11,7 @@ from wavesim.safe_io.annotated import typed
 from wavesim.safety.deadlock import safety_of
 from wavesim.sim.simulation import simulate
 from wavesim.teaching.exercises import Exercise, require, whole
+from wavesim.trace.metrics import metrics_of
 from wavesim.workloads.figure_one import TILE_NS, toy
 
 

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from wavesim.analysis.difference import Difference, explain_difference
 from wavesim.comparison import compare
 from wavesim.model import device as devices
 from wavesim.plan.plan import SemaphoreSync, StreamSync
@@ -10,6 +9,7 @@ from wavesim.plan.policy import RowSync
 from wavesim.recordings.shipped import find_case
 from wavesim.teaching.clock import gain_by_clock
 from wavesim.teaching.exercises import Exercise, number, require, word
+from wavesim.trace.difference import Difference, explain_difference
 from wavesim.trace.trace import Trace
 from wavesim.workloads.gpt3 import gpt3_mlp
 

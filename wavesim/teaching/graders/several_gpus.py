@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from wavesim.errors import DescriptionError
-from wavesim.peers.two_gpu_tables import measured_tables
-from wavesim.peers.way import parse_way
+from wavesim.sim.peers.two_gpu_tables import measured_tables
+from wavesim.sim.peers.way import parse_way
 from wavesim.teaching.exercises import Exercise, number, pair, require, whole
 from wavesim.teaching.several_gpus import COLUMNS, link, simulated
 

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from wavesim.analysis.metrics import metrics_of
 from wavesim.costs.cost_model import zero_cost
 from wavesim.model import device as devices
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import TileSync
 from wavesim.sim.simulation import simulate
 from wavesim.teaching.exercises import Exercise, pair, require, whole
+from wavesim.trace.metrics import metrics_of
 from wavesim.workloads.figure_one import TILE_NS, toy
 
 SIZES = (768, 1280, 2048)

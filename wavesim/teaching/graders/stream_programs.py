@@ -7,10 +7,10 @@ from itertools import combinations
 from typing import Any
 
 from wavesim.errors import WavesimError
-from wavesim.streams.engine import simulate_streams
-from wavesim.streams.examples import SmallKernels
-from wavesim.streams.program import HostCall, RecordEvent, WaitEvent
-from wavesim.streams.timeline import StreamTimeline
+from wavesim.sim.streams.engine import simulate_streams
+from wavesim.sim.streams.examples import SmallKernels
+from wavesim.sim.streams.program import HostCall, RecordEvent, WaitEvent
+from wavesim.sim.streams.timeline import StreamTimeline
 from wavesim.teaching.exercises import Exercise, WrongAnswer, require, whole
 from wavesim.teaching.streams_lab import ONE_QUEUE, US, WITH_COSTS, copy, kernel, run, vector_add_us
 

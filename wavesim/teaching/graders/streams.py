@@ -3,12 +3,12 @@
 from functools import lru_cache
 from typing import Any
 
-from wavesim.analysis.metrics import metrics_of
 from wavesim.model import device as devices
 from wavesim.plan.plan import StreamSync
 from wavesim.predict.defaults import default_costs
 from wavesim.sim.simulation import simulate
 from wavesim.teaching.exercises import Exercise, number, require, whole
+from wavesim.trace.metrics import metrics_of
 from wavesim.trace.trace import Trace
 from wavesim.workloads.gpt3 import gpt3_mlp
 

@@ -23,7 +23,7 @@ import numpy as np
 from wavesim.errors import WavesimError
 from wavesim.safe_io.program import run_program
 from wavesim.safe_io.writing import require_writable, write_text
-from wavesim.streams.uneven_work import THREADS, items_of
+from wavesim.sim.streams.uneven_work import THREADS, items_of
 from wavesim_gpu.bench.measuring_process import MeasuringProcess, WorkerError
 from wavesim_gpu.driver.device import architecture, query, require_cupy, versions
 from wavesim_gpu.driver.device_linking import linked_cubin

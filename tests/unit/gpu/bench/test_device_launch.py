@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from wavesim.errors import CompileError, WavesimError
-from wavesim.streams.uneven_work import THREADS, UnevenWork, items_of
+from wavesim.sim.streams.uneven_work import THREADS, UnevenWork, items_of
 from wavesim_gpu.bench.labs import device_launch
 from wavesim_gpu.bench.labs.device_launch import CALLERS, GATHERED, THRESHOLDS, call_figures, uneven_tables
 from wavesim_gpu.bench.measuring_process import MeasuringProcess

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from wavesim import DescriptionError
-from wavesim.streams import examples
-from wavesim.streams.examples import EXAMPLES, VectorAdd, example
-from wavesim.streams.measured import load_measured
-from wavesim.streams.program import HostThread, LaunchKernel, StreamProgram
+from wavesim.sim.streams import examples
+from wavesim.sim.streams.examples import EXAMPLES, VectorAdd, example
+from wavesim.sim.streams.measured import load_measured
+from wavesim.sim.streams.program import HostThread, LaunchKernel, StreamProgram
 from wavesim_gpu.bench.labs.streams import __main__ as lab
 from wavesim_gpu.bench.labs.streams import calibration, program_run, worker
 

@@ -1,6 +1,6 @@
 """Which products go over peer memory, and in which tiles."""
 
-from wavesim.peers.tiles import split_of
+from wavesim.sim.peers.tiles import split_of
 from wavesim_gpu.peers.choice import LIBRARY, choice_of
 from wavesim_gpu.peers.options import options_named
 

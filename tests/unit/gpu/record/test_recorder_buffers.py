@@ -5,8 +5,6 @@ import json
 import numpy as np
 import pytest
 
-from wavesim.analysis.difference import explain_difference
-from wavesim.analysis.metrics import metrics_of
 from wavesim.costs.calibration import calibrate
 from wavesim.costs.cost_model import CostModel
 from wavesim.errors import DescriptionError, RecordingError
@@ -16,7 +14,9 @@ from wavesim.plan.policy import RowSync
 from wavesim.predict.prediction import replay
 from wavesim.safety.invariants import violations
 from wavesim.sim.simulation import simulate
+from wavesim.trace.difference import explain_difference
 from wavesim.trace.header import StageInfo
+from wavesim.trace.metrics import metrics_of
 from wavesim.trace.trace import Trace
 from wavesim.view.comparison import predicted_and_measured
 from wavesim.view.export import figure_html

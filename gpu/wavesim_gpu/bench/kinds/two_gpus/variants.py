@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from wavesim.model.collective import Collective
-from wavesim.peers.tiles import split_of, tiles_tried
+from wavesim.sim.peers.tiles import split_of, tiles_tried
 from wavesim_gpu.peers.options import EXCHANGING, CallOptions, options_named
 from wavesim_gpu.peers.problem import SharedGemm, in_halves
 

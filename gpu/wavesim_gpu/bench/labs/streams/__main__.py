@@ -1,6 +1,6 @@
 """Runs every stream program of the lab on the GPU at hand and writes what it took.
 
-Example: `python -m wavesim_gpu.bench.labs.streams --out wavesim/streams/runs/DATE.json` starts a process
+Example: `python -m wavesim_gpu.bench.labs.streams --out wavesim/sim/streams/runs/DATE.json` starts a process
 per number of hardware queues, one after the other; `python -m wavesim.evaluation.streams_page` then compares.
 """
 
@@ -22,7 +22,7 @@ from wavesim.safe_io.options import OneLineParser, integer
 from wavesim.safe_io.program import run_program
 from wavesim.safe_io.reading import read_text
 from wavesim.safe_io.writing import require_writable, write_text
-from wavesim.streams.examples import EXAMPLES
+from wavesim.sim.streams.examples import EXAMPLES
 from wavesim_gpu.bench.labs.streams.worker import measured
 from wavesim_gpu.driver.device import require_cupy
 from wavesim_gpu.runner import current_commit

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from wavesim.streams.examples import MB, ONE_WARP
-from wavesim.streams.program import (
+from wavesim.sim.streams.examples import MB, ONE_WARP
+from wavesim.sim.streams.program import (
     CudaStream,
     Direction,
     HostCall,

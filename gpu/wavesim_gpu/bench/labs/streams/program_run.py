@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from wavesim.errors import DescriptionError
-from wavesim.streams.examples import WHOLE_SM
-from wavesim.streams.operation import LEGACY
-from wavesim.streams.program import (
+from wavesim.sim.streams.examples import WHOLE_SM
+from wavesim.sim.streams.operation import LEGACY
+from wavesim.sim.streams.program import (
     HostCall,
     HostWork,
     LaunchHostFunction,

@@ -6,7 +6,7 @@ in turns, and says whether copies have queues of their own.
 
 from typing import Any
 
-from wavesim.streams.examples import EXAMPLES
+from wavesim.sim.streams.examples import EXAMPLES
 from wavesim_gpu.bench.labs.streams.calibration import Calibrator
 from wavesim_gpu.bench.labs.streams.program_run import ProgramRun
 from wavesim_gpu.driver.device import query, versions

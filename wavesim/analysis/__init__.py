@@ -1,1 +1,0 @@
-"""What traces say: metrics, differences, predictions, scores."""

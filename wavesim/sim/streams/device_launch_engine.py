@@ -1,0 +1,238 @@
+"""The engine of launches from the device: blocks that call, a pool of pending launches, one start at a time.
+
+Example: 4,096 threads each launch a grid within 256 us, and a grid starts every 500 ns: the pool fills, and
+what is called while it is full is lost.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count, islice
+
+from simpy import Environment, Resource, Store
+from simpy.resources.resource import Request
+
+from wavesim.errors import DescriptionError
+from wavesim.model.kernel import Block, Grid, Kernel
+from wavesim.sim.dispatcher import Dispatcher, QueuedGrid
+from wavesim.sim.placement import Footprint, footprint
+from wavesim.sim.streams.device_launches import (
+    MOST_GRIDS,
+    ChildLaunch,
+    DeviceGrid,
+    GridTimes,
+    LaunchMachine,
+    LaunchTimeline,
+)
+from wavesim.sim.streams.timeline import BlockSpan
+from wavesim.sim.task import Process
+
+HOST = "host"
+
+
+def simulate_launches(grid: DeviceGrid, machine: LaunchMachine) -> LaunchTimeline:
+    """The grid, launched by the host, and all that it launches.
+
+    Raises `DescriptionError` for too many grids and for a block that no SM can hold.
+    """
+    if len(list(islice(grid.all_grids, MOST_GRIDS + 1))) > MOST_GRIDS:
+        raise DescriptionError(
+            f"{grid.name} and all that it launches are more than {MOST_GRIDS:,} grids; take fewer"
+        )
+    return LaunchEngine(machine).run(grid)
+
+
+@dataclass(eq=False)
+class RunningGrid:
+    """A launch on its way. `queue` is its block's stream, `tails` what it launched on the tail stream."""
+
+    grid: DeviceGrid
+    parent: "RunningGrid | None"
+    stream: str
+    called_ns: int
+    is_virtual: bool = False
+    has_launched: bool = False
+    lost: str = ""
+    queue: "deque[RunningGrid] | None" = None
+    start_ns: int = -1
+    work_ns: int = -1
+    end_ns: int = -1
+    children_left: int = 0
+    blocks_left: int = field(init=False)
+    tails: "deque[RunningGrid]" = field(default_factory=deque)
+    depth: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.blocks_left = len(self.grid.blocks_ns)
+        self.depth = 0 if self.parent is None else self.parent.depth + 1
+
+    def times(self) -> GridTimes:
+        """What is kept of it."""
+        parent = self.parent.grid.name if self.parent else ""
+        return GridTimes(
+            name=self.grid.name,
+            parent=parent,
+            depth=self.depth,
+            stream=self.stream,
+            called_ns=self.called_ns,
+            start_ns=self.start_ns,
+            work_ns=self.work_ns,
+            end_ns=self.end_ns,
+            lost=self.lost,
+        )
+
+
+class LaunchEngine:
+    """One run: built, run once."""
+
+    def __init__(self, machine: LaunchMachine) -> None:
+        self._machine = machine
+        self._env = Environment()
+        self._dispatcher = Dispatcher(self._env, machine.device)
+        self._ready = Store(self._env)
+        self._resident = Resource(self._env, machine.resident_grids)
+        self._runs: list[RunningGrid] = []
+        self._queues: dict[tuple[int, int | None], deque[RunningGrid]] = defaultdict(deque)
+        self._blocks: list[BlockSpan] = []
+        self._pending = [(0, 0)]
+        self._ranks = count()
+        self._footprints: dict[int, Footprint] = {}
+
+    def run(self, grid: DeviceGrid) -> LaunchTimeline:
+        """Simulates until nothing is left to happen."""
+        host = RunningGrid(grid, None, HOST, 0)
+        self._runs.append(host)
+        self._issue(host, self._resident.request())
+        self._env.process(self._start())
+        self._env.run()
+        grids = [one.times() for one in self._runs]
+        return LaunchTimeline(self._machine, grids, self._blocks, self._pending)
+
+    # --- what blocks do ---
+
+    def _block(self, run: RunningGrid, resident: Request, position: int, sm: int, slot: int) -> Process:
+        begin_ns = int(self._env.now)
+        if run.start_ns < 0:
+            run.start_ns = begin_ns
+            if run.parent is not None:
+                self._count(-1)
+        calls: dict[int | None, list[ChildLaunch]] = defaultdict(list)
+        for call in run.grid.launches:
+            if call.block == position:
+                calls[call.warp].append(call)
+        own = self._warp(run, position, None, calls.pop(None, []))
+        others = [self._env.process(self._warp(run, position, *one)) for one in calls.items()]
+        yield from own
+        if others:
+            yield self._env.all_of(others)
+        run.blocks_left -= 1
+        if not run.blocks_left:
+            yield from self._last_calls(run)
+        self._blocks.append(BlockSpan(run.grid.name, sm, slot, begin_ns, int(self._env.now)))
+        self._dispatcher.release(sm, slot, self._footprint(run.grid))
+        if not run.blocks_left:
+            run.work_ns = int(self._env.now)
+            self._resident.release(resident)
+            self._look(run)
+
+    def _warp(
+        self, run: RunningGrid, position: int, warp: int | None, calls: Sequence[ChildLaunch]
+    ) -> Process:
+        """A warp that calls; the block's own works before, between and behind its calls."""
+        worked_ns, block_ns = 0, run.grid.blocks_ns[position]
+        for call in sorted(calls, key=lambda one: one.after_ns):
+            wanted_ns = min(call.after_ns, block_ns) - worked_ns
+            yield self._env.timeout(wanted_ns + self._machine.call_ns)
+            worked_ns += wanted_ns
+            self._call(run, call)
+        if warp is None:
+            yield self._env.timeout(block_ns - worked_ns)
+
+    def _last_calls(self, run: RunningGrid) -> Process:
+        for call in run.grid.launches:
+            if call.block is None:
+                yield self._env.timeout(self._machine.call_ns)
+                self._call(run, call)
+
+    def _call(self, parent: RunningGrid, call: ChildLaunch) -> None:
+        """A launch: it takes a place in the pool, or is lost."""
+        child = RunningGrid(call.grid, parent, call.stream, int(self._env.now))
+        self._runs.append(child)
+        is_full = self._pending[-1][1] >= self._machine.pool
+        if child.depth > self._machine.depth:
+            child.lost = f"deeper than {self._machine.depth} levels"
+        elif is_full and not self._machine.is_virtualised:
+            child.lost = f"{self._machine.pool:,} launches were pending"
+        if child.lost:
+            return
+        child.is_virtual = is_full
+        parent.has_launched = True
+        self._count(1)
+        if call.stream == "tail":
+            parent.tails.append(child)
+            return
+        parent.children_left += 1
+        if call.stream == "block":
+            child.queue = self._queues[id(parent), call.block]
+            child.queue.append(child)
+            if len(child.queue) > 1:
+                return
+        self._ready.put(child)
+
+    def _count(self, change: int) -> None:
+        self._pending.append((int(self._env.now), self._pending[-1][1] + change))
+
+    # --- what the device does ---
+
+    def _start(self) -> Process:
+        """Takes launches whose turn has come from the pool, one at a time."""
+        machine = self._machine
+        while True:
+            run = yield self._ready.get()
+            resident = self._resident.request()
+            yield resident
+            earliest_ns = run.called_ns + machine.latency_ns - int(self._env.now)
+            wait_ns = max(machine.start_ns, earliest_ns) + run.is_virtual * machine.virtual_ns
+            yield self._env.timeout(wait_ns)
+            self._issue(run, resident)
+
+    def _issue(self, run: RunningGrid, resident: Request) -> None:
+        process = partial(self._block, run, resident)
+        blocks = len(run.grid.blocks_ns)
+        self._dispatcher.enqueue(
+            QueuedGrid(run.grid.name, next(self._ranks), self._footprint(run.grid), process, 0, blocks)
+        )
+
+    def _footprint(self, grid: DeviceGrid) -> Footprint:
+        if grid.threads not in self._footprints:
+            kernel = Kernel("device grid", Grid(1), Block(grid.threads))
+            self._footprints[grid.threads] = footprint(self._machine.device, kernel)
+        return self._footprints[grid.threads]
+
+    def _look(self, run: RunningGrid) -> None:
+        """A grid is complete when its blocks, its children and then its tail launches are."""
+        if run.blocks_left or run.work_ns < 0 or run.children_left:
+            return
+        if run.tails:
+            run.children_left += 1
+            self._ready.put(run.tails.popleft())
+            return
+        if run.has_launched and self._machine.complete_ns:
+            self._env.process(self._complete_later(run))
+        else:
+            self._complete(run)
+
+    def _complete_later(self, run: RunningGrid) -> Process:
+        yield self._env.timeout(self._machine.complete_ns)
+        self._complete(run)
+
+    def _complete(self, run: RunningGrid) -> None:
+        run.end_ns = int(self._env.now)
+        if run.queue:
+            run.queue.popleft()
+            if run.queue:
+                self._ready.put(run.queue[0])
+        if run.parent is not None:
+            run.parent.children_left -= 1
+            self._look(run.parent)

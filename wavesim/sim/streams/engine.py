@@ -1,0 +1,280 @@
+"""The engine of stream programs: host threads, hardware queues, copy engines and SMs on SimPy.
+
+Example: a host thread launches a kernel; at the front of its hardware queue it waits until its turn has come,
+and whatever stands behind it waits too, of whichever stream. Its blocks then go to the dispatcher that all
+kernels share. Sources: CUDA programming guide, streams; Professional CUDA C Programming, chapter 6.
+"""
+
+from dataclasses import replace
+from functools import partial
+
+from simpy import Environment, Event, Store
+
+from wavesim.model.kernel import Grid, Kernel
+from wavesim.sim.dispatcher import Dispatcher, QueuedGrid
+from wavesim.sim.placement import Footprint, footprint
+from wavesim.sim.streams.copies import CopyEngines
+from wavesim.sim.streams.deadlock import StreamDeadlockError, why_stuck
+from wavesim.sim.streams.machine import StreamMachine
+from wavesim.sim.streams.operation import LEGACY, Kind, StreamOperation
+from wavesim.sim.streams.program import (
+    HostCall,
+    HostThread,
+    HostWork,
+    LaunchHostFunction,
+    LaunchKernel,
+    Memcpy,
+    RecordEvent,
+    StreamProgram,
+    SynchronizeDevice,
+    SynchronizeEvent,
+    SynchronizeStream,
+    WaitEvent,
+)
+from wavesim.sim.streams.submitted import SubmittedOperation
+from wavesim.sim.streams.timeline import BlockSpan, HostSpan, StreamTimeline, operation_times
+from wavesim.sim.streams.turns import StreamOrder
+from wavesim.sim.task import Process
+
+Enqueued = LaunchKernel | Memcpy | LaunchHostFunction | RecordEvent | WaitEvent
+
+
+def simulate_streams(program: StreamProgram, machine: StreamMachine) -> StreamTimeline:
+    """The program's run on the machine. Raises `StreamDeadlockError` where it never ends, and
+    `DescriptionError` for a block that no SM can hold.
+    """
+    return StreamEngine(program, machine).run()
+
+
+class StreamEngine:
+    """One run: built, run once."""
+
+    def __init__(self, program: StreamProgram, machine: StreamMachine) -> None:
+        self._program, self._machine = program, machine
+        self._env = Environment()
+        self._order = StreamOrder()
+        self._submitted: list[SubmittedOperation] = []  # by their numbers in the order
+        self._done = {one.name: Event(self._env) for one in program.operations}
+        self._events: dict[str, SubmittedOperation] = {}  # what each event last stood for
+        self._places = {one.name: number for number, one in enumerate(program.streams)}
+        self._queues: dict[str, Store] = {}
+        self._fronts: dict[str, SubmittedOperation] = {}
+        self._dispatcher = Dispatcher(self._env, machine.device)
+        self._footprints = {one.name: self._footprint(one) for one in self._kernels()}
+        self._copies = CopyEngines(self._env, machine, self._finish)
+        self._host_functions = Store(self._env)
+        self._blocks: list[BlockSpan] = []
+        self._host: list[HostSpan] = []
+        self._blocked: dict[str, HostCall] = {}
+        self._notes: list[str] = []
+
+    def run(self) -> StreamTimeline:
+        """Simulates until nothing is left to happen."""
+        self._env.process(self._run_host_functions())
+        for thread in self._program.threads:
+            self._env.process(self._run_host(thread))
+        self._env.run()
+        left = [one for one in self._submitted if one.is_operation and one.end_ns < 0]
+        if left or self._blocked:
+            raise StreamDeadlockError(why_stuck(self._submitted, left, self._fronts, self._blocked))
+        operations = operation_times(self._submitted, self._machine)
+        return StreamTimeline(self._program, self._machine, operations, self._blocks, self._host, self._notes)
+
+    # --- the host ---
+
+    def _run_host(self, thread: HostThread) -> Process:
+        for call in thread.calls:
+            start_ns = int(self._env.now)
+            yield self._env.timeout(self._call_ns(call))
+            wait_ns = int(self._env.now)
+            pending = [one for one in self._make(call) if not one.processed]
+            if pending:
+                self._blocked[thread.name] = call
+                yield self._env.all_of(pending)
+                yield self._env.timeout(self._machine.synchronize_ns)
+                del self._blocked[thread.name]
+            self._host.append(HostSpan(thread.name, str(call), start_ns, wait_ns, int(self._env.now)))
+
+    def _call_ns(self, call: HostCall) -> int:
+        match call:
+            case HostWork():
+                return call.ns
+            case LaunchKernel() | LaunchHostFunction():
+                return self._machine.launch_call_ns
+            case Memcpy():
+                return self._machine.copy_call_ns
+            case RecordEvent() | WaitEvent():
+                return self._machine.event_call_ns
+            case _:
+                return 0
+
+    def _make(self, call: HostCall) -> list[Event]:
+        """Does what the call does at once; returns what the host waits for before it goes on."""
+        match call:
+            case LaunchKernel() | LaunchHostFunction():
+                self._enqueue(self._submit(call, call.name))
+            case Memcpy():
+                self._enqueue(self._submit(call, call.name))
+                is_waited = not call.is_pinned or (not call.is_async and call.direction != "d2d")
+                return [self._done[call.name]] if is_waited else []
+            case RecordEvent():
+                record = self._submit(call, f"{call.event} #{len(self._submitted)}")
+                self._events[call.event] = record
+                self._env.process(self._complete(record))
+            case WaitEvent():
+                self._wait_event(call)
+            case SynchronizeStream():
+                return [one.done for one in self._submitted if one.stream == call.stream]
+            case SynchronizeEvent():
+                return [self._events[call.event].done] if self._is_recorded(call) else []
+            case SynchronizeDevice():
+                return [one.done for one in self._submitted]
+        return []
+
+    def _wait_event(self, call: WaitEvent) -> None:
+        if self._is_recorded(call):
+            after = self._events[call.event].name
+            self._enqueue(self._submit(call, f"{call.event} ?{len(self._submitted)}", after))
+
+    def _is_recorded(self, call: WaitEvent | SynchronizeEvent) -> bool:
+        """An event that nobody has recorded yet is complete."""
+        if call.event in self._events:
+            return True
+        self._notes.append(
+            f"{call} waits for nothing: {call.event} has not been recorded by then, and such an "
+            "event counts as complete"
+        )
+        return False
+
+    def _submit(self, call: Enqueued, name: str, after: str = "") -> SubmittedOperation:
+        """The call in the order of launches, to which events are host functions that take no time."""
+        stream = self._program.stream(call.stream)
+        kind: Kind = "kernel" if isinstance(call, LaunchKernel) else "host"
+        ordered = StreamOperation(name, kind=kind, stream=stream.name, is_blocking=stream.is_blocking)
+        turn = self._order.add(replace(ordered, after=(after,)) if after else ordered)
+        done = self._done.get(name) or Event(self._env)
+        submitted_ns = int(self._env.now) + self._machine.submit_ns
+        one = SubmittedOperation(
+            len(self._submitted), name, call, turn.ended, done, self._queue_of(call), submitted_ns
+        )
+        self._submitted.append(one)
+        return one
+
+    # --- hardware queues ---
+
+    def _queue_of(self, call: Enqueued) -> str:
+        if isinstance(call, Memcpy) and self._machine.has_copy_queues:
+            return f"copy queue {self._machine.engine(call.direction)}"
+        place = 0 if call.stream == LEGACY else 1 + self._places[call.stream]
+        return f"queue {place % self._machine.queues}"
+
+    def _enqueue(self, one: SubmittedOperation) -> None:
+        if one.queue not in self._queues:
+            self._queues[one.queue] = Store(self._env)
+            self._env.process(self._serve(one.queue))
+        self._queues[one.queue].put(one)
+
+    def _serve(self, queue: str) -> Process:
+        """The front of a queue waits for its turn; only then comes what stands behind it."""
+        before: SubmittedOperation | None = None
+        while True:
+            one = yield self._queues[queue].get()
+            self._fronts[queue] = one
+            one.head_ns = int(self._env.now)
+            yield from self._until_turn(one)
+            one.behind = before
+            one.left_ns = int(self._env.now)
+            self._start(one)
+            before = one
+            del self._fronts[queue]
+
+    def _until_turn(self, one: SubmittedOperation) -> Process:
+        """Until all that must come before has ended and what passes in between is over."""
+        waited = [other for other in self._before(one) if not self._follows_in_engine(one, other)]
+        for other in waited:
+            if not other.done.processed:
+                yield other.done
+        last = max(waited, key=lambda other: other.end_ns, default=None)
+        begin_ns = max(one.submitted_ns, last.end_ns + self._gap_ns(last, one) if last else 0)
+        if begin_ns > self._env.now:
+            yield self._env.timeout(begin_ns - int(self._env.now))
+
+    def _before(self, one: SubmittedOperation) -> list[SubmittedOperation]:
+        return [self._submitted[number] for number in sorted(one.turn)]
+
+    def _follows_in_engine(self, one: SubmittedOperation, other: SubmittedOperation) -> bool:
+        """Whether a copy engine that has the other copy already keeps the two in order by itself."""
+        if one.kind != "copy" or other.kind != "copy" or other.left_ns < 0:
+            return False
+        engine = self._machine.engine
+        return engine(one.memcpy.direction) == engine(other.memcpy.direction)
+
+    def _gap_ns(self, before: SubmittedOperation, one: SubmittedOperation) -> int:
+        if not one.is_operation:
+            return 0
+        is_same_stream = before.stream == one.stream
+        is_after_kernel = before.kind == "kernel" or isinstance(before.call, RecordEvent)
+        if one.kind == "kernel" and is_same_stream and is_after_kernel:
+            return self._machine.boundary_ns
+        return self._machine.handover_ns
+
+    def _start(self, one: SubmittedOperation) -> None:
+        match one.call:
+            case LaunchKernel():
+                self._launch(one)
+            case Memcpy():
+                self._copies.take(one)
+            case LaunchHostFunction():
+                self._host_functions.put(one)
+            case _:
+                self._finish(one)
+
+    def _complete(self, record: SubmittedOperation) -> Process:
+        """An event is complete when all that its stream held has ended; it takes no place in a queue."""
+        yield from self._until_turn(record)
+        self._finish(record)
+
+    def _finish(self, one: SubmittedOperation) -> None:
+        one.end_ns = int(self._env.now)
+        if one.start_ns < 0:
+            one.start_ns = one.end_ns
+        one.done.succeed()
+
+    # --- what operations do ---
+
+    def _run_host_functions(self) -> Process:
+        """One thread of the driver calls them, one after the other."""
+        while True:
+            one = yield self._host_functions.get()
+            yield self._env.timeout(self._machine.host_function_ns)
+            one.start_ns = int(self._env.now)
+            yield self._env.timeout(one.call.ns)
+            self._finish(one)
+
+    def _kernels(self) -> list[LaunchKernel]:
+        return [one for one in self._program.operations if isinstance(one, LaunchKernel)]
+
+    def _footprint(self, call: LaunchKernel) -> Footprint:
+        return footprint(self._machine.device, Kernel(call.name, Grid(call.blocks), call.block))
+
+    def _launch(self, one: SubmittedOperation) -> None:
+        call = one.kernel
+        one.blocks_left = call.blocks
+        priority = self._program.stream(call.stream).clamped_priority
+        process = partial(self._block, one)
+        grid = QueuedGrid(one.name, one.number, self._footprints[one.name], process, 0, call.blocks)
+        grid.priority = priority
+        self._dispatcher.enqueue(grid)
+
+    def _block(self, one: SubmittedOperation, _position: int, sm: int, slot: int) -> Process:
+        begin_ns = int(self._env.now)
+        one.start_ns = begin_ns if one.start_ns < 0 else one.start_ns
+        until = self._done.get(one.kernel.until)
+        if until is not None and not until.processed:
+            yield until
+        yield self._env.timeout(one.kernel.block_ns)
+        self._blocks.append(BlockSpan(one.name, sm, slot, begin_ns, int(self._env.now)))
+        self._dispatcher.release(sm, slot, self._footprints[one.name])
+        one.blocks_left -= 1
+        if not one.blocks_left:
+            self._finish(one)

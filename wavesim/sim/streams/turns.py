@@ -1,0 +1,102 @@
+"""When an operation's turn comes: what of the earlier launches must have started or ended before.
+
+Example: a kernel on the legacy default stream comes after every kernel that its process launched before on
+blocking streams of the device, and before all that it launches on them later.
+
+Sources: CUDA programming guide, streams, programmatic dependent launch; CUDA runtime API, stream
+synchronisation behaviour. Only launches that came earlier are named, so that turns have no circles.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from wavesim.sim.streams.operation import LEGACY, StreamOperation
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What comes before an operation, by number: `ended` and `started` with all their blocks.
+
+    `host` is the latest operation of the process, perhaps itself, before whose launch the host waited; None
+    where it never did.
+    """
+
+    ended: frozenset[int] = frozenset()
+    started: frozenset[int] = frozenset()
+    host: int | None = None
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing comes before."""
+        return not self.ended and not self.started and self.host is None
+
+
+@dataclass(frozen=True)
+class HostWait:
+    """Before a launch the host waits for the end of these; `before` is its wait before that."""
+
+    ended: frozenset[int]
+    before: int | None
+
+
+@dataclass(frozen=True)
+class Turns:
+    """The turn of each operation by its number, and the host's waits by the launch that they precede."""
+
+    turns: Sequence[Turn]
+    host_waits: Mapping[int, HostWait]
+
+
+def turns_of(operations: Sequence[StreamOperation]) -> Turns:
+    """When the turn of each of these, in the order of their launches, comes."""
+    order = StreamOrder()
+    return Turns(tuple(order.add(one) for one in operations), order.host_waits)
+
+
+class StreamOrder:
+    """Goes with the host from launch to launch; `add` says what comes before each."""
+
+    def __init__(self) -> None:
+        self.host_waits: dict[int, HostWait] = {}
+        self._operations: list[StreamOperation] = []
+        self._numbers: dict[str, int] = {}
+        self._last: dict[tuple[str, str, str], list[int]] = {}  # what may still run at a stream's end
+        self._blocking: dict[tuple[str, str], set[str]] = {}  # streams used since the last on the legacy one
+        self._legacy: dict[tuple[str, str], list[int]] = {}
+        self._host: dict[str, int] = {}
+
+    def add(self, one: StreamOperation) -> Turn:
+        """The turn of the next launch. Raises `KeyError` where it comes after one that was not launched."""
+        number = self._numbers[one.name] = len(self._operations)
+        self._operations.append(one)
+        place = (one.process, one.device)
+        before = self._last.setdefault((*place, one.stream), [])
+        is_early = one.is_dependent and bool(before) and self._triggers_early(before[-1])
+        started = {before[-1]} if is_early else set()
+        ended = {*(() if is_early else before), *self._across(place, one), *self._named(one.after)}
+        if one.host_after:
+            self.host_waits[number] = HostWait(self._named(one.host_after), self._host.get(one.process))
+            self._host[one.process] = number
+        if not is_early:
+            before.clear()
+        before.append(number)  # behind an early start both may still run: what comes next waits for both
+        started |= self._named(one.after_start)
+        return Turn(frozenset(ended), frozenset(started - ended), self._host.get(one.process))
+
+    def _triggers_early(self, number: int) -> bool:
+        before = self._operations[number]
+        return before.is_kernel and before.trigger == "start"
+
+    def _named(self, names: Sequence[str]) -> frozenset[int]:
+        return frozenset(self._numbers[name] for name in names)
+
+    def _across(self, place: tuple[str, str], one: StreamOperation) -> list[int]:
+        """What the legacy default stream orders: it after blocking streams, and these after it."""
+        if one.stream == LEGACY:
+            used = self._blocking.pop(place, set())
+            self._legacy[place] = self._last[*place, LEGACY]
+            return [number for stream in sorted(used) for number in self._last[*place, stream]]
+        if not one.is_blocking:
+            return []
+        self._blocking.setdefault(place, set()).add(one.stream)
+        return list(self._legacy.get(place, ()))
