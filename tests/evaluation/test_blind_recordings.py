@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from trace_invariants import violations
 from unpacked_run import unpacked_run
 
 from wavesim.evaluation.blind_runs import BlindRun, RegisteredPrediction, find_runs
 from wavesim.evaluation.blind_sizes import SEMAPHORES
 from wavesim.plan.parsing import recorded_shape
-from wavesim.safety.invariants import violations
 from wavesim.trace.header import Header
 
 RUNS = find_runs()

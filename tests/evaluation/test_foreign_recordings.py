@@ -8,13 +8,13 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
+from trace_invariants import violations
 from unpacked_run import unpacked_run
 
 from wavesim.evaluation.blind_runs import STAMP, BlindRun, find_runs
 from wavesim.evaluation.foreign_pairs import all_pairs
 from wavesim.evaluation.foreign_runs import RUNS, known_pairs, trace_path
 from wavesim.recordings.split import TRIAL
-from wavesim.safety.invariants import violations
 from wavesim.trace.trace_archive import has_trace, load_trace
 
 FOREIGN = find_runs(RUNS)

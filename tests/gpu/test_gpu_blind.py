@@ -1,10 +1,10 @@
 """The measurer of blind runs on a real GPU: small sizes, both backends, every kind of plan."""
 
 import pytest
+from trace_invariants import violations
 
 from wavesim.evaluation.blind_runs import measured_word
 from wavesim.evaluation.blind_sizes import BASELINE, RIVALS, SEMAPHORES, BlindSize
-from wavesim.safety.invariants import violations
 
 pytestmark = pytest.mark.gpu
 

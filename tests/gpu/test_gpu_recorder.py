@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from trace_invariants import violations
 
 from wavesim.errors import DeviceError, RecordingError
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync
-from wavesim.safety.invariants import violations
 from wavesim_gpu.driver.compiler import compile_cubin
 from wavesim_gpu.driver.device import query, require_cupy
 from wavesim_gpu.record import INCLUDE, Recording, records_of, trace_of

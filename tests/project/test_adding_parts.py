@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import pytest
+from trace_invariants import violations
 
 from wavesim import Plan, TileSync, device, simulate, toy, zero_cost
 from wavesim.errors import DescriptionError
@@ -17,7 +18,6 @@ from wavesim.plan.parsing import parse_plan, plan_data, plan_from_data
 from wavesim.plan.schedule import Schedule, TilePart
 from wavesim.plan.sync import Semaphores
 from wavesim.safety.deadlock import safety_of
-from wavesim.safety.invariants import violations
 from wavesim.trace.trace import Trace
 from wavesim.tuning.search import tune
 

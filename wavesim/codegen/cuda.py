@@ -137,7 +137,6 @@ def _text(
 
 
 def _counter_lines(header: HeaderFacts) -> list[str]:
-    """Where each counter is."""
     first, semaphores = header.first_semaphore, header.resolved.semaphore_count
     lines = [
         "// All counters are unsigned, in one array. Zero before every run: one of started blocks per stage,",
@@ -150,7 +149,6 @@ def _counter_lines(header: HeaderFacts) -> list[str]:
 
 
 def _touched_arrays(resolved: ResolvedPlan, stage: str) -> list[SemaphoreArray]:
-    """The arrays that a stage posts to, then those that it awaits."""
     return [*resolved.outputs(stage), *resolved.inputs(stage).values()]
 
 

@@ -46,7 +46,6 @@ def _missing_lines(header: HeaderFacts, parameters: str) -> Iterator[str]:
 
 
 def _run_lines(header: HeaderFacts) -> Iterator[str]:
-    """The structs `Grid` and `Run` and the function between them."""
     resolved, names = header.resolved, header.names
     yield from ("// Tile columns and rows and split-K slices of a stage.", "struct Grid {")
     yield from (f"{INDENT}int columns, rows, slices;", "};\n")

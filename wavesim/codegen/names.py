@@ -75,7 +75,6 @@ class Names:
 
 
 def _distinct(names: list[str]) -> list[str]:
-    """A word for each; those that are a word as they stand keep it."""
     found: dict[int, str] = {}
     taken: set[str] = set()
     for i in sorted(range(len(names)), key=lambda i: identifier(names[i], _is_taken) != names[i]):

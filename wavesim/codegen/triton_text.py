@@ -206,7 +206,6 @@ class _Module:
         return self._function(stage, "post", "sync, x, y", said, body)
 
     def _semaphore(self, array: SemaphoreArray) -> str:
-        """The word in the buffer of the semaphore that tile (x, y) posts."""
         first, fitted = self._first + array.first, fit_map(array.table, array.grid)
         if fitted is not None:
             return f"{first} + {_in_python(fitted_formula(fitted, array.grid).semaphore, {})}"
@@ -275,7 +274,6 @@ class _Module:
         return self._function(stage, "wait_for_start", "sync", said, body)
 
     def _table(self, numbers: Sequence[int]) -> int:
-        """Adds a table. Returns its place in the buffer."""
         place = self._counters + len(self._tables)
         self._tables += numbers
         return place
@@ -296,6 +294,5 @@ def _in_python(text: str, extents: dict[str, int]) -> str:
 
 
 def _statements(line: str) -> list[str]:
-    """`const int x = a, y = b;` as two assignments."""
     parts = re.split(r", (?=\w+ = )", line.removeprefix("const int ").removesuffix(";"))
     return [part.strip() for part in parts]

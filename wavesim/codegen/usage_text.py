@@ -115,7 +115,6 @@ def _kernel_words(header: HeaderFacts) -> Iterator[str]:
 
 
 def _stage_words(header: HeaderFacts, stage: Stage) -> Iterator[str]:
-    """The lines that one kernel gains."""
     resolved, space, is_constant = header.resolved, header.space, header.sizes.is_constant
     fetches, name = resolved.plan.schedule.fetches_tiles, header.names.stage(stage.name)
     word = f"{space}::{name}"

@@ -120,7 +120,6 @@ class Precedence:
         return [owner for owner in found if self._first[owner[0]] < self._first[stage]]
 
     def _written_in(self, buffer: str) -> tuple[Regions, list[tuple[str, Tile]]]:
-        """The rectangles of a buffer that tiles write, and whose they are."""
         if buffer not in self._written:
             rows = [
                 (region, (name, tile))

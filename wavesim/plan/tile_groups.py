@@ -27,7 +27,6 @@ def groups_of(pipeline: Pipeline) -> list[frozenset[Tile]]:
 
 
 def _join(group: dict[Tile, set[Tile]], one: Tile, other: Tile) -> None:
-    """Both groups become one; the smaller is poured into the larger."""
     less, more = sorted((group[one], group[other]), key=len)
     if less is more:
         return

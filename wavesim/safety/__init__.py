@@ -1,1 +1,1 @@
-"""What must hold: invariants of traces, deadlock freedom of plans, residency of waiting blocks."""
+"""What must hold of a plan: no deadlock on a device, no unordered use of a buffer; and why launches hang."""

@@ -19,8 +19,7 @@ from collections.abc import Iterator
 from wavesim.model.kernel import WAIT_KERNEL
 from wavesim.safety.hang.facts import SituationFacts
 from wavesim.safety.residency import Waiting, close_sms, leaves_room
-from wavesim.safety.verdict import WorstCase
-from wavesim.safety.verdict_text import stage_of, wait_kernel_of
+from wavesim.safety.verdict import WorstCase, stage_of, wait_kernel_of
 from wavesim.sim.placement import Footprint, footprint
 
 

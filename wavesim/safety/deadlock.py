@@ -26,8 +26,7 @@ from wavesim.safety.adversary import Adversary
 from wavesim.safety.hang.facts import SituationFacts
 from wavesim.safety.hang.from_plan import situation_of_plan
 from wavesim.safety.hazards import Hazard, hazards_of
-from wavesim.safety.verdict import Assumption, SafetyVerdict, WorstCase
-from wavesim.safety.verdict_text import needs_text, safe_text, unsafe_text
+from wavesim.safety.verdict import Assumption, SafetyVerdict, WorstCase, needs_text, safe_text, unsafe_text
 
 LARGEST_CLUSTER = 2  # larger ones don't fit on just any neighbouring SMs
 

@@ -106,7 +106,6 @@ class RegionIndex:
         return Region(top, min(other.bottom, region.bottom), left, min(other.right, region.right))
 
     def _of(self, buffer: str) -> tuple[Regions, Regions]:
-        """(tile of each, regions)."""
         if buffer not in self._arrays:
             uses = self._uses[buffer]
             tiles = np.repeat([tile for tile, _ in uses], [len(regions) for _, regions in uses])

@@ -179,7 +179,6 @@ def leaves_room(device: Device, waiting: Sequence[Waiting], heads: Iterable[Foot
 
 
 def _named(counts: Counts, names: Mapping[Footprint, list[str]]) -> tuple[str, ...]:
-    """Takes as many blocks of each kind from those that are left."""
     return tuple(
         blocks.pop(0) for blocks, count in zip(names.values(), counts, strict=True) for _ in range(count)
     )

@@ -111,7 +111,6 @@ class TileOrder:
         return not plan.schedule.is_fused and self._resolved.turns[index].is_after_end
 
     def _waits(self, stage: Stage, tile: Tile, z: int) -> Waits:
-        """What the block of a tile and split waits for."""
         dependency = self._pipeline.dependency_of(stage.name)
         if dependency is None or not self._plan.sync.has_semaphores:
             return ()

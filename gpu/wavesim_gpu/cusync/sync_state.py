@@ -214,7 +214,6 @@ class SyncState:
         self._partials.append(partials)
 
     def _schedule(self, stage: Stage) -> WaitSchedule | None:
-        """What a stage's tiles await, None where they await nothing."""
         inputs = self.resolved.inputs(stage.name)
         if not inputs or not isinstance(stage.work, TiledWork):
             return None
@@ -261,7 +260,6 @@ class SyncState:
 
 
 def _begins(counts: Mapping[str, int], first: int) -> dict[str, int]:
-    """Where each of some arrays begins, one after the other."""
     return dict(zip(counts, itertools.accumulate(counts.values(), initial=first), strict=False))
 
 

@@ -117,7 +117,6 @@ def retiring_stages(
 
 
 def _awaits_all_posts(resolved: ResolvedPlan, schedule_of: Callable[[Stage], WaitSchedule | None]) -> bool:
-    """Whether each semaphore is awaited until all that post it have."""
     awaited = set()
     posts = {array.first: Counter(array.table.semaphore_of_tile) for array in resolved.arrays}
     for stage in resolved.pipeline.stages:

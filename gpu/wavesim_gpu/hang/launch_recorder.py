@@ -199,7 +199,6 @@ class LaunchRecorder:
         os.close(self._file)
 
     def _numbered(self, name: str) -> str:
-        """The name; from its second launch on with a number."""
         number = self._numbers[name] = self._numbers.get(name, 0) + 1
         return f"{name} #{number}" if number > 1 else name
 
@@ -227,7 +226,6 @@ class LaunchRecorder:
 
 
 def _without_lost(lines: Sequence[str]) -> list[str]:
-    """The lines without what they say of operations in none of them."""
     found = [json.loads(line) for line in lines]
     known = {one["name"] for line in found for one in line.get("operations", ())}
     for line in found:

@@ -61,7 +61,6 @@ class PlannedRun:
         ]
 
     def _is_followed(self, index: int) -> bool:
-        """Whether the next launch of the stream is a dependent one."""
         stream = self.launches[index].stream
         later = [one for one in self.launches[index + 1 :] if one.stream == stream]
         return bool(later) and later[0].shape.is_dependent

@@ -227,7 +227,6 @@ def _laid_out(parts: Sequence[Mirrored], situation: Fields | None) -> tuple[byte
 
 
 def _first_priority() -> int:
-    """The priority of the streams that go first."""
     least, greatest = c_int(), c_int()
     require_driver().cuCtxGetStreamPriorityRange(byref(least), byref(greatest))
     return greatest.value

@@ -1,13 +1,13 @@
 """The shipped H200 recordings: complete, and obeying the hardware's rules."""
 
 import pytest
+from trace_invariants import violations
 
 from wavesim.model.device import load
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.predict.prediction import predict_from_kernel_times
 from wavesim.recordings.published_kernels import KernelChoice, llama_tile_policy, mlp_pair
 from wavesim.recordings.shipped import RecordedCase, cases
-from wavesim.safety.invariants import violations
 
 SIZES = range(256, 3073, 256)
 CASES = cases()

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from random_pipelines import cases, kernel_plan_cases
 from toy_schedules import HALF_SM, TOY, pair, run, stage
+from trace_invariants import violations
 
 from wavesim.costs.cost_model import CostModel
 from wavesim.errors import DeadlockError
@@ -15,7 +16,6 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import TileSync
 from wavesim.plan.stream_k import StreamK
-from wavesim.safety.invariants import violations
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
 from wavesim.workloads.figure_one import toy

@@ -10,9 +10,8 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
-from wavesim.safety.hang.layout import Holder, PoolLayout, holders_of, layouts_of
+from wavesim.safety.hang.layout import Holder, PoolLayout, holders_of, layouts_of, residency_lines
 from wavesim.safety.hang.pools import HOST, Pool
-from wavesim.safety.hang.residency_text import residency_lines
 from wavesim.safety.hang.verdict import HangVerdict
 from wavesim.safety.hang.waits_for import Edge, blocks_text, circle_of, edges_of, unmet_text
 
@@ -95,7 +94,6 @@ class HangAnswer:
         return f"wait{'s' * is_one} {unmet_text(self.verdict.facts, reason, number)}"
 
     def _starved_lines(self) -> Iterator[str]:
-        """Kernels whose next block has no room."""
         assert self.verdict.stuck is not None
         pools = self.verdict.facts.pools
         for pool, number in self.verdict.stuck.heads.items():
@@ -117,7 +115,6 @@ class HangAnswer:
                 )
 
     def _late_lines(self) -> Iterator[str]:
-        """Operations that somebody waits for and whose turn has not come."""
         for edge in self.edges:
             if edge.kind == "turn":
                 yield f"{self.name(edge.source)} has not been issued: {edge.words}"
@@ -262,6 +259,5 @@ class HangAnswer:
 
 
 def _listed(words: Sequence[str]) -> str:
-    """The first of them in one line, and how many more there are."""
     more = [f"and {len(words) - MOST_NAMED:,} more"] if len(words) > MOST_NAMED else []
     return "; ".join([*words[:MOST_NAMED], *more])

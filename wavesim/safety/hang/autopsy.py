@@ -171,7 +171,6 @@ class Autopsy:
         return Progress.WAITING if waits or arrays else Progress.ENDED
 
     def _reason(self, number: int, progress: list[Progress]) -> Unmet | None:
-        """What a waiting operation lacks, by what was posted and started."""
         for one in self.facts.unmet.get(number, ()):
             if one.producer is None:
                 return one

@@ -84,7 +84,6 @@ class StuckBound:
                 yield one
 
     def _may_stand(self, number: int, waiting: int) -> bool:
-        """Whether an operation's turn may not come while these wait."""
         one = self._facts.operations[number]
         if (one.process, one.device) in self._facts.shares_queues:
             return bool(waiting)
@@ -101,7 +100,6 @@ class StuckBound:
         return waiting
 
     def _can_wait(self) -> int:
-        """The operations that may wait for something that never comes."""
         return self._largest(self._is_kept)
 
     def _is_kept(self, number: int, waiting: int) -> bool:
@@ -162,7 +160,6 @@ class StuckBound:
 
 
 def _numbers(bits: int) -> Iterator[int]:
-    """The numbers of the bits that are set."""
     while bits:
         lowest = bits & -bits
         yield lowest.bit_length() - 1
@@ -197,7 +194,6 @@ def _closure(numbers: frozenset[int], ended: list[int]) -> int:
 
 
 def _after(facts: SituationFacts) -> list[int]:
-    """What comes after each operation's start or end."""
     turns, host_waits = facts.turns.turns, facts.turns.host_waits
     after, host = [0] * len(turns), dict.fromkeys(host_waits, 0)
     for number in range(len(turns) - 1, -1, -1):

@@ -126,7 +126,6 @@ class _BestRun:
         return found
 
     def _dependents_of(self) -> dict[int, list[int]]:
-        """Whose turn or end hangs on each operation."""
         found: dict[int, list[int]] = {}
         for number, turn in enumerate(self._facts.turns.turns):
             for one in turn.ended | turn.started:

@@ -15,7 +15,7 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
 from wavesim.plan.resolved import ResolvedPlan, resolve
 from wavesim.safety.hang.situation import BlockWait, DevicePart, Situation
-from wavesim.safety.verdict_text import wait_kernel_of
+from wavesim.safety.verdict import wait_kernel_of
 from wavesim.sim.streams.operation import StreamOperation
 
 PART = "gpu0"
@@ -57,7 +57,6 @@ def situation_of_plan(
 
 
 def _resident(kernel: StreamOperation, device: Device) -> StreamOperation:
-    """With no more blocks than fit at once."""
     slots = occupancy_of(device, kernel.block).blocks_per_sm * device.sm_count
     return replace(kernel, blocks=min(kernel.blocks, slots))
 

@@ -5,11 +5,13 @@ Where spreading does not do it, the SMs are filled as the search found that they
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from wavesim.safety.hang.facts import SituationFacts
 from wavesim.safety.hang.pools import Pool, SmGroup
+from wavesim.safety.hang.situation import LAUNCH_NUMBER, DevicePart, Situation
 from wavesim.safety.hang.stuck import Stuck
 
 
@@ -86,7 +88,6 @@ def _layout(facts: SituationFacts, stuck: Stuck, pool: Pool) -> PoolLayout:
 
 
 def _has_room(facts: SituationFacts, pool: Pool, groups: Sequence[SmGroup], head: int, placed: int) -> bool:
-    """Whether the head's next blocks fit after all."""
     if placed == facts.pools.size(head):
         return True
     if facts.operations[head].is_cooperative:
@@ -103,3 +104,60 @@ def _groups(facts: SituationFacts, pool: Pool, residents: Sequence[Sequence[str]
     groups = [SmGroup(count, held) for held, count in kinds.items()]
     rest = pool.device.sm_count - len(residents)
     return [*groups, SmGroup(rest)] if rest > 0 else groups
+
+
+MOST_LISTED = 40  # kernels
+MOST_COMPANIES = 4  # different sets of blocks beside which a kernel's next has no room
+
+
+def residency_lines(facts: SituationFacts, layouts: Sequence[PoolLayout]) -> Iterator[str]:
+    """Per part of a GPU its SMs, per kernel what fits, and for each that lacks room what is lacking."""
+    yield from map(_part_text, facts.situation.devices)
+    launches: dict[tuple[str, str], int] = {}
+    for number, one in enumerate(facts.operations):
+        if one.is_kernel:
+            key = LAUNCH_NUMBER.sub("", one.name), _kernel_text(facts, number)
+            launches[key] = launches.get(key, 0) + 1
+    for (name, text), count in islice(launches.items(), MOST_LISTED):
+        yield f"{name}: {text}" if count == 1 else f"{name}, {count:,} launches: {text}"
+    if len(launches) > MOST_LISTED:
+        yield f"and {len(launches) - MOST_LISTED:,} kernels more"
+    for layout in layouts:
+        yield from islice(dict.fromkeys(_lacking_texts(facts, layout)), MOST_COMPANIES)
+
+
+def _part_text(part: DevicePart) -> str:
+    limits = f", {part.limited_by}" if part.limited_by else ""
+    held = f"; {part.held_sms} held by other work" if part.held_sms else ""
+    return f"{part.name}: {part.device.name}, {part.device.sm_count} SMs{limits}{held}"
+
+
+def _kernel_text(facts: SituationFacts, number: int) -> str:
+    one, pool = facts.operations[number], facts.pools.of[number]
+    assert pool is not None
+    cluster = f" in clusters of {one.cluster}" if one.cluster > 1 else ""
+    return (
+        f"{one.blocks:,} block{'s' * (one.blocks > 1)} of {one.block.threads} threads{cluster}, "
+        f"{facts.pools.limiter(number)}: {facts.pools.capacity(number):,} at once on {pool.name}"
+    )
+
+
+def _lacking_texts(facts: SituationFacts, layout: PoolLayout) -> Iterator[str]:
+    """Why the starved kernel's next block finds no room beside blocks of others."""
+    head, device = layout.starved, layout.pool.device
+    if head is None or device is None or facts.operations[head].is_cooperative:
+        return
+    for group in layout.groups:
+        if all(number == head for number, _ in group.held):
+            continue
+        lack = facts.pools.lacking(device, group, head)
+        if lack:
+            name = facts.operations[head].name
+            yield f"an SM with {_held_text(facts.situation, group)} has no room for {name}: {lack}"
+
+
+def _held_text(situation: Situation, group: SmGroup) -> str:
+    return " and ".join(
+        f"{count} block{'s' * (count > 1)} of {situation.operations[number].name}"
+        for number, count in group.held
+    )

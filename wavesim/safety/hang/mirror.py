@@ -111,7 +111,6 @@ def load_mirror(path: str | Path) -> Mirror:
 
 
 def _array(path: Path, position: int, entry: Any, data: bytes, most: int) -> MirroredArray:
-    """One array, of at most so many counters."""
     place = f"{path}: header: arrays[{position}]"
     if not isinstance(entry, dict):
         raise RecordingError(f"{place} is {shown(entry)}; expected an object")
@@ -150,7 +149,6 @@ def _numbers(place: str, entry: Mapping[str, Any], data: bytes, kind: Any, count
 
 
 def _gave_up(path: Path, entry: Any, data: bytes) -> tuple[Waiter, ...]:
-    """The waiters that an error buffer lists."""
     if entry is None:
         return ()
     place = f"{path}: header: errors"

@@ -210,7 +210,6 @@ def _lacking_shared_memory(carveout: int, taken: int, mine: Footprint) -> str:
 
 
 def _split(group: SmGroup, taken: int, number: int) -> Iterator[SmGroup]:
-    """The group's SMs that got one more block, and the others."""
     held = dict(group.held)
     held[number] = held.get(number, 0) + 1
     yield SmGroup(taken, tuple(held.items()))

@@ -159,7 +159,6 @@ def _require_distinct(top: DescriptionTable, section: str, names: Sequence[str])
 
 
 def _require_earlier(table: DescriptionTable, earlier: Collection[str]) -> None:
-    """What an operation comes after was launched before it."""
     for name in ("after", "host_after", "after_start"):
         for entry in table.values.get(name, ()):
             if entry not in earlier:

@@ -85,7 +85,6 @@ def operation_of(table: DescriptionTable, parts: Sequence[DevicePart]) -> Stream
 
 
 def _kernel(table: DescriptionTable, found: StreamOperation) -> StreamOperation:
-    """The operation with its grid and what its blocks take."""
     grid = table.integers("grid", 1, 3, "[x], [x, y] or [x, y, z]")
     if grid is None:
         raise table.missing("grid")
@@ -172,7 +171,6 @@ def texts_of(table: DescriptionTable, name: str) -> list[str]:
 
 
 def _whole(table: DescriptionTable, name: str, default: int, least: int, most: int) -> int:
-    """An integer in its bounds."""
     if not table.has(name):
         return default
     if not isinstance(table.values[name], int):

@@ -153,14 +153,12 @@ class StuckSearch:
                 return
 
     def _could_be_met(self, number: int) -> bool:
-        """Whether all waits of an operation may have been met."""
         by_wait: dict[int, list[Unmet]] = {}
         for one in self._facts.unmet[number]:
             by_wait.setdefault(id(one.wait), []).append(one)
         return all(any(self._may_reach(one) for one in reasons) for reasons in by_wait.values())
 
     def _may_reach(self, unmet: Unmet) -> bool:
-        """Whether the producer may have come far enough."""
         if unmet.producer is None:
             return unmet.is_unknown
         progress = self._progress[unmet.producer]
@@ -195,7 +193,6 @@ class StuckSearch:
             yield dict(zip(options, choice, strict=True))
 
     def _keeps(self, unmet: Unmet) -> bool:
-        """Whether the wait may be unmet."""
         if unmet.producer is None:
             return True
         progress = self._progress[unmet.producer]
@@ -211,7 +208,6 @@ class StuckSearch:
         return (number, unmet.least - 1) if unmet.least <= self._most_issued(number) else None
 
     def _resident(self, reasons: Mapping[int, Unmet]) -> dict[int, int]:
-        """Waiting blocks of each operation, at most."""
         found = {number: self._most_issued(number) for number in reasons}
         for one in reasons.values():
             limit = self._limit(one)

@@ -7,18 +7,20 @@ event that all workers have started they cannot, wherever a block is issued wher
 """
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from wavesim.safety.hang.autopsy import Autopsy
 from wavesim.safety.hang.bound import StuckBound, TooManyKernelsError
 from wavesim.safety.hang.certain import hopeless
 from wavesim.safety.hang.facts import SituationFacts
-from wavesim.safety.hang.remedies import MOST_TRIED, remedies_of
 from wavesim.safety.hang.situation import Situation
 from wavesim.safety.hang.stuck import Stuck, StuckSearch, TooManyStatesError, Trust
 from wavesim.safety.verdict import Basis
+from wavesim.sim.streams.operation import LEGACY, StreamOperation
 
+MOST_TRIED = 4  # operations of a situation for which changes are tried
+MOST_SAID = 3  # changes
 MOST_SEARCHED = 7  # operations of which all states are tried: 4 to their power
 
 
@@ -57,7 +59,7 @@ def judge(situation: Situation, *, with_remedies: bool = True) -> HangVerdict:
     unknown = _unknown(situation)
     certain = hopeless(facts)
     if certain is not None:
-        remedies = remedies_of(known, _is_safe) if with_remedies else ()
+        remedies = remedies_of(known) if with_remedies else ()
         return HangVerdict(facts, True, True, certain, hangs_as_seen=True, unknown=unknown, remedies=remedies)
     if not facts.unmet:
         return HangVerdict(
@@ -74,7 +76,7 @@ def _judged(facts: SituationFacts, unknown: Sequence[str], *, with_remedies: boo
     found = _stuck(facts, "room")
     if found is not None:
         as_seen = _hangs_as_seen(facts)
-        remedies = remedies_of(facts.situation, _is_safe) if with_remedies else ()
+        remedies = remedies_of(facts.situation) if with_remedies else ()
         return HangVerdict(
             facts, True, stuck=found, hangs_as_seen=as_seen, unknown=unknown, remedies=remedies
         )
@@ -95,7 +97,6 @@ def _unknown(situation: Situation) -> tuple[str, ...]:
 
 
 def _stuck(facts: SituationFacts, trust: Trust) -> Stuck | None:
-    """A state that nothing leaves. Raises `TooManyKernelsError`."""
     if len(facts.operations) <= MOST_SEARCHED:
         with contextlib.suppress(TooManyStatesError):
             return next(StuckSearch(facts, trust).stuck(), None)
@@ -132,3 +133,84 @@ def _needed_sms(situation: Situation) -> int:
         else:
             least = middle + 1
     return most
+
+
+# --- what would make it safe: changes that a person could make, each tried and judged again ---
+
+
+def remedies_of(situation: Situation) -> tuple[str, ...]:
+    """Changes that were each found to make it safe, in words."""
+    if len(situation.operations) > MOST_TRIED:
+        return ()
+    changes = (
+        *_of_carveouts(situation),
+        *_of_streams(situation),
+        *_of_launches(situation),
+        *_of_order(situation),
+    )
+    return tuple(words for words, changed in changes if _is_safe(changed))[:MOST_SAID]
+
+
+def _of_carveouts(situation: Situation) -> Iterator[tuple[str, Situation]]:
+    names = [one.name for one in situation.operations if one.is_kernel and one.carveout != "full"]
+    if names:
+        full = [replace(one, carveout="full") for one in situation.operations]
+        words = (
+            f"ask for the largest shared-memory carve-out for {' and '.join(names)}, so that blocks share SMs"
+        )
+        yield words, replace(situation, operations=full)
+
+
+def _of_streams(situation: Situation) -> Iterator[tuple[str, Situation]]:
+    if any(one.stream == LEGACY for one in situation.operations):
+        free = [
+            one if one.stream == LEGACY else replace(one, is_blocking=False) for one in situation.operations
+        ]
+        words = "make the streams beside the legacy default stream non-blocking (cudaStreamNonBlocking)"
+        yield words, replace(situation, operations=free)
+    for number, one in enumerate(situation.operations):
+        is_shared = any(
+            (each.process, each.device, each.stream) == (one.process, one.device, one.stream)
+            for each in situation.operations[:number]
+        )
+        if is_shared:
+            changed = [*situation.operations]
+            changed[number] = replace(one, stream=f"{one.stream} of {one.name}", is_blocking=False)
+            words = f"launch {one.name} on a stream of its own, so that it stands behind nothing"
+            yield words, replace(situation, operations=changed)
+
+
+def _of_launches(situation: Situation) -> Iterator[tuple[str, Situation]]:
+    for number, one in enumerate(situation.operations):
+        if one.is_kernel and not one.is_cooperative:
+            changed = [*situation.operations]
+            changed[number] = replace(one, is_cooperative=True)
+            words = f"launch {one.name} cooperatively, so that all its blocks start together"
+            yield words, replace(situation, operations=changed)
+
+
+def _of_order(situation: Situation) -> Iterator[tuple[str, Situation]]:
+    named = {one.name: one for one in situation.operations}
+    for wait in situation.waits:
+        one, other = named[wait.waiter], named.get(wait.producer)
+        if other is None or other is one or not (one.is_kernel and other.is_kernel):
+            continue
+        place, where = (one.process, one.device), (other.process, other.device)
+        if place != where or one.stream == other.stream or LEGACY in (one.stream, other.stream):
+            continue
+        others = [each for each in situation.operations if each is not one]
+        if _is_tied(one, others):
+            continue
+        moved = replace(one, after_start=(other.name,))
+        at = others.index(other) + 1
+        words = (
+            f"launch {one.name} once all blocks of {other.name} have started: they raise a counter, and the "
+            "launch waits for it"
+        )
+        yield words, replace(situation, operations=[*others[:at], moved, *others[at:]])
+
+
+def _is_tied(one: StreamOperation, others: Sequence[StreamOperation]) -> bool:
+    return any((one.after, one.host_after, one.after_start)) or any(
+        one.name in (*each.after, *each.host_after, *each.after_start) for each in others
+    )

@@ -135,7 +135,6 @@ def unmet_text(facts: SituationFacts, unmet: Unmet, waiter: int) -> str:
 
 
 def _most_posts(facts: SituationFacts, name: str) -> int:
-    """What a semaphore reaches when everybody has posted."""
     found = next(one for one in facts.situation.semaphores if one.name == name)
     sizes = {one.name: max(1, one.blocks) for one in facts.operations}
     most = found.initial

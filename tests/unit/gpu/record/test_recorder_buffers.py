@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from trace_invariants import violations
 
 from wavesim.costs.calibration import calibrate
 from wavesim.costs.cost_model import CostModel
@@ -12,7 +13,6 @@ from wavesim.model.device import load
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync
 from wavesim.predict.prediction import replay
-from wavesim.safety.invariants import violations
 from wavesim.sim.simulation import simulate
 from wavesim.trace.difference import explain_difference
 from wavesim.trace.header import StageInfo
