@@ -7,19 +7,20 @@ report.
 
 import argparse
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from wavesim.cli.printing import complain, print_result, progress
-from wavesim.errors import DescriptionError
-from wavesim.safe_io.bounds import listed_integers, whole
+from wavesim.cli.shared_options import add_shared
+from wavesim.errors import DescriptionError, RecordingError
+from wavesim.profile.advice import Advice, Pair
+from wavesim.profile.kernel_facts import PERSISTENT, KernelFacts
+from wavesim.profile.pair_file import READS, ROLES, PairAnswers, pair_description
+from wavesim.safe_io.bounds import listed_integers, real, whole
 from wavesim.safe_io.escaping import whole_line
 from wavesim.safe_io.options import integer, number
 from wavesim.safe_io.writing import write_text
-
-if TYPE_CHECKING:
-    from wavesim.profile.advice import Advice
-    from wavesim.profile.pair_file import PairAnswers
 
 MOST_PAIRS = 1_000
 VERDICTS, MOST_VERDICTS, SECONDS = 3, 100, 20.0
@@ -30,7 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "trace", type=Path, help="PyTorch-profiler JSON (or .gz), or Nsight Systems sqlite export"
     )
-    parser.add_argument("--html", type=Path, help="write the report, one self-contained page")
+    add_shared(parser, "--html", html="write the report, one self-contained page")
     parser.add_argument("--device", help="the device it ran on, where the profile does not say")
     parser.add_argument(
         "--depend", default="", help="numbers of pairs whose consumer reads the producer: 1,3"
@@ -101,8 +102,7 @@ def _require_fitting(options: argparse.Namespace) -> None:
     whole("--verdicts", options.verdicts, 0, MOST_VERDICTS)
 
 
-def _answers(options: argparse.Namespace, advice: "Advice") -> "PairAnswers | None":
-    from wavesim.cli.asking import asked
+def _answers(options: argparse.Namespace, advice: Advice) -> PairAnswers | None:
     from wavesim.profile.advice_text import COLUMNS, pair_rows
     from wavesim.profile.pair_file import load_answers
 
@@ -113,7 +113,7 @@ def _answers(options: argparse.Namespace, advice: "Advice") -> "PairAnswers | No
     for row in (COLUMNS, *pair_rows(advice)):
         complain("  ".join(row[:4]))
     try:
-        return asked(advice, _ask, complain)
+        return ask_author(advice, _ask, complain)
     except EOFError:
         raise DescriptionError(
             "the input ended before all questions were answered; answer them, or use --answers FILE"
@@ -130,7 +130,7 @@ def _ask(question: str) -> str:
     return line
 
 
-def _write_pair(options: argparse.Namespace, advice: "Advice", answers: "PairAnswers | None") -> None:
+def _write_pair(options: argparse.Namespace, advice: Advice, answers: PairAnswers | None) -> None:
     from wavesim.profile.pair_file import NOTHING_SAID, pair_toml
 
     said = NOTHING_SAID if answers is None else answers
@@ -148,3 +148,82 @@ def _marks(options: argparse.Namespace) -> dict[int, bool]:
         if number_ in independent:
             raise DescriptionError(f"pair {number_} is in --depend and in --independent; leave it out of one")
     return dict.fromkeys(depend, True) | dict.fromkeys(independent, False)
+
+
+Ask = Callable[[str], str]
+NONE = "-"  # the answer that there is nothing to say
+
+
+def ask_author(advice: Advice, ask: Ask, tell: Callable[[str], object]) -> PairAnswers:
+    """Asks about one pair until the answers describe it; `tell` shows what is wrong.
+
+    Raises `DescriptionError` where no pair is there to be ask_author about.
+    """
+    if not advice.pairs:
+        raise DescriptionError("the profile has no two kernels back to back; there is nothing to ask")
+    while True:
+        try:
+            answers = _answered(advice, ask)
+            pair_description(advice.pair(answers.pair), answers)
+        except (DescriptionError, RecordingError) as error:
+            tell(f"{error}. Once more:")
+        else:
+            return answers
+
+
+def _answered(advice: Advice, ask: Ask) -> PairAnswers:
+    first = advice.visible_pairs[0].number if advice.visible_pairs else 1
+    number = whole("pair", _with_default(ask, f"which pair, 1 to {len(advice.pairs)}", str(first)), 1)
+    pair = advice.pair(number)
+    producer, consumer = (
+        _kernel(ask, role, kernel) for role, kernel in zip(ROLES, (pair.producer, pair.consumer), strict=True)
+    )
+    return PairAnswers(number, producer, consumer, _reads(ask, pair, producer))
+
+
+def _kernel(ask: Ask, role: str, kernel: KernelFacts) -> Mapping[str, Any]:
+    """What is said of one kernel, as fields of a description."""
+    fields: dict[str, Any] = {}
+    head = f"{role}, {kernel.label}, {kernel.shape.blocks or 0:,} blocks"
+    known = kernel.shape.gemm
+    sizes = _integers(
+        ask, f"{head}: M N K of its product, {NONE} if it is none", " ".join(map(str, known or NONE)), 3, 3
+    )
+    if sizes:
+        fields |= dict(zip(("m", "n", "k"), sizes, strict=True))
+        usual = " ".join(map(str, kernel.name.tile or (128, 128)))
+        tile = _integers(ask, f"{role}: tile rows and columns, and its k-block if known", usual, 2, 3)
+        if tile:
+            fields["tile"] = tile
+    is_persistent = "yes" if kernel.blind == PERSISTENT else "no"
+    words = _with_default(
+        ask, f"{role}: does a block take tile after tile (persistent), yes or no", is_persistent
+    )
+    if words not in ("yes", "no"):
+        raise DescriptionError(f"persistent is {words!r}; write yes or no")
+    fields["persistent"] = words == "yes"
+    time_us = f"{max(kernel.mean_ns, 1) / 1000:.3f}"
+    fields["kernel_us"] = real(
+        "kernel_us", _with_default(ask, f"{role}: its time alone, in us", time_us), 0.001
+    )
+    return fields
+
+
+def _reads(ask: Ask, pair: Pair, producer: Mapping[str, Any]) -> str:
+    words = "; ".join(f"{word}: {meaning}" for word, meaning in READS.items())
+    has_rows = "tile" in producer or (pair.producer.shape.grid or (1, 1, 1))[1] > 1
+    question = f"what a tile of the consumer reads, {words}; or tiles such as producer[:, y // 2]"
+    return _with_default(ask, question, next(iter(READS)) if has_rows else list(READS)[-1])
+
+
+def _integers(ask: Ask, question: str, usual: str, least: int, most: int) -> list[int]:
+    """So many integers, none where the answer is that there is nothing to say."""
+    text = _with_default(ask, question, usual)
+    words = [] if text == NONE else text.split()
+    if words and not least <= len(words) <= most:
+        raise DescriptionError(f"{text!r} has {len(words)} numbers; write {least} to {most}, or {NONE}")
+    return [whole("a size", word, 1) for word in words]
+
+
+def _with_default(ask: Ask, question: str, usual: str) -> str:
+    return ask(f"{question} [{usual}] ").strip() or usual

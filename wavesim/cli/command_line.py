@@ -8,14 +8,14 @@ Only the file of the command that is named is imported.
 """
 
 import argparse
+import difflib
 import sys
 import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
 from wavesim import __version__
-from wavesim.cli.printing import complain
-from wavesim.cli.status import BAD_INPUT
+from wavesim.cli.printing import BAD_INPUT, complain
 from wavesim.errors import CompileError, DeadlockError, WavesimError
 from wavesim.safe_io.escaping import lines
 from wavesim.safe_io.options import OneLineParser
@@ -95,6 +95,8 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"wavesim {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     named = next((word for word in words if not word.startswith("-")), None)
+    if named is not None and (near := difflib.get_close_matches(named, COMMANDS, 1)) != [named] and near:
+        parser.error(f"there is no command {named!r}; did you mean {near[0]}?")
     for name, text in COMMANDS.items():
         command = commands.add_parser(name, help=text, description=text)
         command.add_argument("--json", action="store_true", help="one JSON object on standard output")

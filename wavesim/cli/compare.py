@@ -7,15 +7,11 @@ kernels `wavesim compare --file pair.toml --html plans.html`.
 import argparse
 from typing import TYPE_CHECKING
 
-from wavesim.cli.pictures import add_picture_options, gains_table, require_pictures, write_pictures
+from wavesim.cli.pictures import gains_table, require_pictures, write_pictures
 from wavesim.cli.printing import print_result, progress
-from wavesim.cli.several_gpus import add_way_option, compare_several, of_several
-from wavesim.cli.workload_options import (
-    add_split_k_option,
-    add_workload_options,
-    described,
-    described_file,
-)
+from wavesim.cli.several_gpus import compare_several, of_several
+from wavesim.cli.shared_options import add_shared
+from wavesim.cli.subject import add_workload_options, described, described_file
 from wavesim.plan.parsing import WORDS, parse_plan
 from wavesim.safe_io.bounds import MOST_COMPARED, listed
 
@@ -35,10 +31,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--sync",
         help=f"plans to set beside stream sync, separated by commas ({SYNCS}, or the file's): {WORDS}",
     )
-    add_split_k_option(parser)
-    add_way_option(parser, "all, or some separated by commas")
+    add_shared(parser, "--split-k")
+    add_shared(
+        parser,
+        "--way",
+        way="with [gpus] in the file, how they communicate (all, or some separated by commas)",
+    )
     parser.add_argument("--gpu", default="never", choices=["never", "auto", "require"], help="measure live")
-    add_picture_options(parser, "all plans and their timelines")
+    add_shared(parser, "--html", "--perfetto", html="write all plans and their timelines to this page")
 
 
 def run(options: argparse.Namespace) -> int:

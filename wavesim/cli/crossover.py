@@ -1,32 +1,38 @@
 """`wavesim crossover`: from how many rows on which way of synchronising pays, and a table to dispatch by.
 
 Example: `wavesim crossover --model gpt3-145b --tp 8 --m 1:4096 --python plans.py` prints the table and
-writes a module whose `plan_for(m)` a serving engine can call. With `--gpus` see `peer_crossover.py`.
+writes a module whose `plan_for(m)` a serving engine can call. `--model llama-3-8b --gpus 2 --m 16:4096`
+compares ways of communicating for a layer's two products that end in an all-reduce.
 """
 
 import argparse
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wavesim.cli.dask_option import add_dask_option, chosen_executor
-from wavesim.cli.peer_crossover import ROWS, run_over_gpus
-from wavesim.cli.printing import print_result, progress
-from wavesim.cli.status import INTERRUPTED
+from wavesim.cli.printing import INTERRUPTED, print_result, progress
+from wavesim.cli.shared_options import add_shared
+from wavesim.cli.subject import chosen_executor
 from wavesim.errors import DescriptionError
 from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.plan.order import KNOWN_ORDERS
-from wavesim.safe_io.bounds import plain_int, shown
+from wavesim.safe_io.bounds import MOST_COMPARED, listed, plain_int, shown
 from wavesim.safe_io.options import integer, number
 from wavesim.safe_io.writing import require_writable, write_text
 from wavesim.safety.verdict import BASES
 from wavesim.workloads.catalogue import parse_tile
 
 if TYPE_CHECKING:
+    from wavesim.sim.peers.dispatch import PeerCrossover
     from wavesim.tuning.crossover.crossing import Crossover
     from wavesim.tuning.crossover.family import KernelFamily
 
-TILE = "128x256"
+
+TILE, ROWS = "128x256", "1:4096"
+ROWS_OVER_GPUS = "16:4096"
+REFUSED = ("file", "tp", "tile", "tile_rows", "orders", "margin", "python", "dask")  # of one GPU's plans
+SIMULATED = "predicted: simulated, not measured"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -51,8 +57,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--orders", help=f"tile orders to try ({','.join(ORDERS)}): {KNOWN_ORDERS}")
     parser.add_argument("--margin", type=number, help="points that a change of ways must gain (0.5)")
     parser.add_argument("--accept", default=BASES[0], choices=BASES, help="what a plan's safety may rest on")
-    add_dask_option(parser)
-    parser.add_argument("--html", type=Path, help="write the picture and the table as a page")
+    add_shared(parser, "--dask")
+    add_shared(parser, "--html")
     parser.add_argument("--dispatch", type=Path, help="write the dispatch table as JSON")
     parser.add_argument("--python", type=Path, help="write it as a Python module with plan_for(m)")
 
@@ -71,14 +77,14 @@ def run(options: argparse.Namespace) -> int:
     from wavesim.tuning.crossover.table import MARGIN_POINTS
 
     if options.gpus is not None:
-        return run_over_gpus(options, _rows(options.m or ROWS))
+        return run_over_gpus(options, _rows(options.m or ROWS_OVER_GPUS))
     require_writable(options.html, options.dispatch, options.python)
     family, device = _family(options)
     with chosen_executor(options) as executor:
         crossover = crossover_of(
             family,
             device,
-            _rows(options.m or "1:4096"),
+            _rows(options.m or ROWS),
             ways=read_ways(
                 ",".join(WORDS) if options.ways is None else options.ways,
                 ",".join(ORDERS) if options.orders is None else options.orders,
@@ -161,3 +167,104 @@ def _document(crossover: "Crossover", table: list[dict[str, Any]]) -> dict[str, 
         "lost_workers": list(crossover.lost_workers),
         **crossover.forecast.as_json(),
     }
+
+
+def run_over_gpus(options: argparse.Namespace, rows: tuple[int, int]) -> int:
+    """Prints the tables, and writes the page and the ranges as JSON where asked."""
+    from wavesim.model.collective import Collective
+    from wavesim.model.host import Host
+    from wavesim.model.link import load_link
+    from wavesim.sim.peers.dispatch import WAYS, peer_crossover, text_of
+    from wavesim.sim.peers.prediction import history_text
+
+    _require_of_gpus(options)
+    require_writable(options.html, options.dispatch)
+    device = devices.default_device() if options.device is None else devices.load(options.device)
+    host = Host(options.gpus, load_link(device.name), {"gemm": Collective()})
+    ways = listed("ways", options.ways, MOST_COMPARED) if options.ways is not None else WAYS
+    crossovers = [
+        peer_crossover(name, size, host, device, rows, ways, progress("simulating", after_s=3.0))
+        for name, size in _products(options).items()
+    ]
+    notes = [
+        "times: as fast as the library's GEMM, then NCCL's all-reduce",
+        f"{SIMULATED}; {history_text()}",
+    ]
+    if options.html:
+        _write_page(options, crossovers, notes)
+    document = {"crossovers": [_peer_document(crossover) for crossover in crossovers], "basis": notes[1]}
+    if options.dispatch:
+        write_text(options.dispatch, json.dumps(document, indent=1) + "\n")
+    return print_result(options, document, "\n".join([*map(text_of, crossovers), *notes]))
+
+
+def _require_of_gpus(options: argparse.Namespace) -> None:
+    for name in REFUSED:
+        if getattr(options, name, None) is not None:
+            word = name.replace("_", "-")
+            raise DescriptionError(
+                f"--{word} is of one GPU's plans, and --gpus {options.gpus} compares ways between GPUs; "
+                "leave one of them out"
+            )
+
+
+def _products(options: argparse.Namespace) -> dict[str, tuple[int, int]]:
+    """Columns, and a GPU's own depth, of the products whose sums are added over all GPUs."""
+    from wavesim.workloads.models import model_named
+
+    if (options.model is None) == (options.n is None) or (options.n is None) != (options.k is None):
+        raise DescriptionError("with --gpus give --model NAME, or --n N and --k K, a GPU's own depth")
+    if options.model is None:
+        return {f"M x {options.k:,} x {options.n:,}": (options.n, options.k)}
+    model = model_named(options.model)
+    heads = model.layer.heads if model.layer is not None else options.gpus
+    for count, what in ((model.ffn, "columns of its MLP"), (heads, "heads")):
+        if options.gpus < 1 or count % options.gpus:
+            raise DescriptionError(
+                f"gpus is {options.gpus}; {model.name} has {count:,} {what} to share evenly"
+            )
+    products = {f"{model.name} down": (model.hidden, model.ffn // options.gpus)}
+    if model.layer is not None:
+        width = heads * model.layer.head_dim
+        products[f"{model.name} out"] = (model.hidden, width // options.gpus)
+    return products
+
+
+def _peer_document(crossover: "PeerCrossover") -> dict[str, Any]:
+    return {
+        "product": crossover.name,
+        "device": crossover.device,
+        "gpus": crossover.gpus,
+        "link": crossover.link,
+        "n": crossover.n,
+        "k": crossover.k,
+        "pays_from": crossover.pays_from,
+        "table": [
+            {"m_from": row.m_from, "m_to": row.m_to, "way": row.way, "least": row.least, "most": row.most}
+            for row in crossover.table
+        ],
+        "sizes": [
+            {"m": size.m, "best": size.best, "times_ns": dict(size.times_ns)} for size in crossover.sizes
+        ],
+    }
+
+
+def _write_page(options: argparse.Namespace, crossovers: "list[PeerCrossover]", notes: list[str]) -> None:
+    from wavesim.view.page import Section, Table, write_page
+    from wavesim.view.peer_crossover_figure import times_as_fast_over_rows, title_of
+
+    cells = [
+        (crossover.name, f"{row.m_from} to {row.m_to}", row.way, f"{row.least:.2f} to {row.most:.2f}")
+        for crossover in crossovers
+        for row in crossover.table
+    ]
+    write_page(
+        options.html,
+        title=title_of(crossovers[0]),
+        lead=f"Which way of communicating to take at which number of rows. {SIMULATED.capitalize()}.",
+        table=Table(("product", "rows M", "way", "times as fast"), cells, caption=notes[0]),
+        notes=notes,
+        figures=[
+            Section(times_as_fast_over_rows(crossover, SIMULATED), crossover.name) for crossover in crossovers
+        ],
+    )

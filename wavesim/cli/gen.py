@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from wavesim.cli.edge_option import add_edges_option
 from wavesim.cli.printing import print_result
-from wavesim.cli.workload_options import add_workload_options, described
+from wavesim.cli.shared_options import add_shared
+from wavesim.cli.subject import add_workload_options, described
 from wavesim.codegen.cuda import SizesWord, generate
 from wavesim.codegen.edge_policies import with_edges
 from wavesim.codegen.options import options_for
@@ -40,7 +40,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default="row",
         help="stream, or a policy's name: row, tile, block:6x1 ...; pdl+row is row by dependent launch",
     )
-    add_edges_option(parser)
+    add_shared(parser, "--edges")
     parser.add_argument("--no-wait-kernel", action="store_true", help="leave the wait-kernel out")
     parser.add_argument(
         "--runtime-sizes", action="store_true", help="leave the grids to run time: one header for every size"

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from wavesim.cli.printing import complain, print_result
+from wavesim.cli.shared_options import add_shared
 from wavesim.errors import DescriptionError
 from wavesim.lint.check import findings_of_all
 from wavesim.lint.files import SUFFIX, compiled, listings_of
@@ -47,9 +48,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sarif", type=Path, help="write what is wrong or unknown for code review, SARIF 2.1.0"
     )
-    parser.add_argument(
-        "--html", type=Path, help="write the listing with reasons beside its lines to this page"
-    )
+    add_shared(parser, "--html", html="write the listing with reasons beside its lines to this page")
     parser.add_argument(
         "--arch", help=f"only these architectures; CUDA C++ is compiled for them ({DEFAULT_ARCH})"
     )

@@ -5,9 +5,9 @@ dependent launch, and row and tile semaphores, and draws a stacked bar for each.
 """
 
 import argparse
-from pathlib import Path
 
 from wavesim.cli.printing import print_result
+from wavesim.cli.shared_options import add_shared
 from wavesim.model import device as devices
 from wavesim.safe_io.bounds import listed
 from wavesim.safe_io.options import integer
@@ -30,7 +30,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=",".join((*WAYS, CHAINED_WAY)),
         help="plans, the first the baseline; chained+PLAN: products that leave their SMs as they end",
     )
-    parser.add_argument("--html", type=Path, help="write the picture and the table as a page")
+    add_shared(parser, "--html")
 
 
 def run(options: argparse.Namespace) -> int:

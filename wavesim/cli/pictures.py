@@ -5,7 +5,6 @@ Example: `wavesim simulate --file pair.toml --sync row --html row.html --perfett
 
 import argparse
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wavesim.cli.printing import complain
@@ -18,17 +17,6 @@ if TYPE_CHECKING:
 
     from wavesim.view.page import Section, Table
     from wavesim.view.plans_figure import PlanGain
-
-
-def add_picture_options(parser: argparse.ArgumentParser, what: str) -> None:
-    """`--html` and `--perfetto`."""
-    parser.add_argument("--html", type=Path, help=f"write {what} to this page")
-    parser.add_argument(
-        "--perfetto",
-        type=Path,
-        metavar="FILE.json[.gz]",
-        help="write every block and wait for ui.perfetto.dev",
-    )
 
 
 def require_pictures(options: argparse.Namespace) -> None:

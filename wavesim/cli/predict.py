@@ -8,10 +8,10 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wavesim.cli.pictures import add_picture_options, gains_table, require_pictures, write_pictures
+from wavesim.cli.pictures import gains_table, require_pictures, write_pictures
 from wavesim.cli.printing import print_result, progress
 from wavesim.cli.several_gpus import of_several, predict_several
-from wavesim.cli.workload_options import add_file_option
+from wavesim.cli.shared_options import add_shared
 from wavesim.errors import DescriptionError
 from wavesim.safe_io.escaping import whole_line
 
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     parser.add_argument("described", nargs="?", type=Path, metavar="FILE.toml", help="as --file")
-    add_file_option(parser)
-    add_picture_options(parser, "all plans tried and the best one's timelines")
+    add_shared(parser, "--file")
+    add_shared(
+        parser, "--html", "--perfetto", html="write all plans tried and the best one's timelines to this page"
+    )
 
 
 def run(options: argparse.Namespace) -> int:

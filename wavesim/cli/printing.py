@@ -42,3 +42,7 @@ def progress(verb: str, after_s: float = 0.0) -> Callable[[int, int], None]:
             sys.stderr.write(f"{verb}: {done} of {total}\n")
 
     return show
+
+
+BAD_INPUT = 2
+INTERRUPTED = 130

@@ -19,11 +19,6 @@ SIMULATED = "simulated, not measured"
 USUAL_WAY = "stores"
 
 
-def add_way_option(parser: argparse.ArgumentParser, usual: str) -> None:
-    """`--way` for descriptions of several GPUs."""
-    parser.add_argument("--way", help=f"with [gpus] in the file, how they communicate ({usual})")
-
-
 def of_several(path: Path | None, options: argparse.Namespace) -> Description | None:
     """The description where it is one of several GPUs. Raises `DescriptionError` for `--way` of another."""
     description = load_description(path, may_have_host=True) if path is not None else None

@@ -10,16 +10,11 @@ import argparse
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from wavesim.cli.edge_option import add_edges_option
-from wavesim.cli.pictures import add_picture_options, require_pictures, write_pictures
+from wavesim.cli.pictures import require_pictures, write_pictures
 from wavesim.cli.printing import complain, print_result
-from wavesim.cli.several_gpus import add_way_option, of_several, simulate_several
-from wavesim.cli.workload_options import (
-    add_split_k_option,
-    add_workload_options,
-    described,
-    described_file,
-)
+from wavesim.cli.several_gpus import of_several, simulate_several
+from wavesim.cli.shared_options import add_shared
+from wavesim.cli.subject import add_workload_options, described, described_file
 from wavesim.codegen.edge_policies import with_edges
 from wavesim.errors import DescriptionError
 from wavesim.model.pipeline import Pipeline
@@ -41,9 +36,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sync", default="stream", help=WORDS)
     parser.add_argument("--schedule", help=f"who computes a tile: {', '.join(SCHEDULES)}")
     parser.add_argument("--launch", help=f"when a kernel starts: {', '.join(LAUNCHES)}")
-    add_edges_option(parser)
-    add_split_k_option(parser)
-    add_way_option(parser, "stores")
+    add_shared(parser, "--edges")
+    add_shared(parser, "--split-k")
+    add_shared(parser, "--way", way="with [gpus] in the file, how they communicate (stores)")
     parser.add_argument("--no-wait-kernel", action="store_true", help="let consumers be issued at any time")
     parser.add_argument(
         "--head-start",
@@ -51,7 +46,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=0,
         help="consumer blocks on the device before the producer's first",
     )
-    add_picture_options(parser, "the timelines of the plan and of stream sync")
+    add_shared(
+        parser, "--html", "--perfetto", html="write the timelines of the plan and of stream sync to this page"
+    )
 
 
 def run(options: argparse.Namespace) -> int:

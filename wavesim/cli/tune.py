@@ -9,11 +9,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wavesim.cli.dask_option import add_dask_option, chosen_executor
-from wavesim.cli.pictures import add_picture_options, require_pictures, write_pictures
-from wavesim.cli.printing import print_result, progress
-from wavesim.cli.status import INTERRUPTED
-from wavesim.cli.workload_options import Subject, add_workload_options, described, with_split_k
+from wavesim.cli.pictures import require_pictures, write_pictures
+from wavesim.cli.printing import INTERRUPTED, print_result, progress
+from wavesim.cli.shared_options import add_shared
+from wavesim.cli.subject import Subject, add_workload_options, chosen_executor, described, with_split_k
 from wavesim.errors import DescriptionError
 from wavesim.model.pipeline import Pipeline
 from wavesim.safe_io.bounds import listed, listed_integers
@@ -38,7 +37,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--split-k", dest="splits", default="", help="splits of K to try, separated by commas, such as 2,4"
     )
-    add_dask_option(parser)
+    add_shared(parser, "--dask")
     parser.add_argument("--results", type=Path, help="keep results in this file, and go on where it stops")
     parser.add_argument(
         "--measure", type=integer, default=0, metavar="N", help="measure the best N on this GPU"
@@ -50,7 +49,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="what the plan to run may rest on: promises of CUDA, what listed devices do, an idle GPU",
     )
     parser.add_argument("--rows", type=integer, help=f"rows of the table ({ROWS})")
-    add_picture_options(parser, "the best plans, and the timelines of the one to run")
+    add_shared(
+        parser,
+        "--html",
+        "--perfetto",
+        html="write the best plans, and the timelines of the one to run to this page",
+    )
 
 
 def run(options: argparse.Namespace) -> int:

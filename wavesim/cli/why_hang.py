@@ -8,6 +8,7 @@ import argparse
 from pathlib import Path
 
 from wavesim.cli.printing import complain, print_result
+from wavesim.cli.shared_options import add_shared
 from wavesim.safe_io.escaping import whole_line
 from wavesim.safe_io.writing import require_writable, write_text
 
@@ -33,7 +34,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE.json",
         help="write launches and waits as they were read, to be edited",
     )
-    parser.add_argument("--html", type=Path, help="write the answer with its pictures to this page")
+    add_shared(parser, "--html", html="write the answer with its pictures to this page")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ import pytest
 
 from wavesim.cli.command_line import main
 from wavesim.cli.gen import described_plan
-from wavesim.cli.workload_options import with_split_k
+from wavesim.cli.subject import with_split_k
 from wavesim.costs.cost_model import CostModel, zero_cost
 from wavesim.costs.data_sheet import roofline
 from wavesim.errors import DescriptionError

@@ -5,10 +5,13 @@ the file in the workload's place, it is a pair of one's own, on the device that 
 """
 
 import argparse
+from concurrent.futures import Executor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavesim.cli.shared_options import add_shared
 from wavesim.errors import DescriptionError
 from wavesim.model import device as devices
 from wavesim.model.description import Description, load_description
@@ -20,6 +23,7 @@ from wavesim.workloads.catalogue import WORKLOADS, parse_tile, workload
 
 if TYPE_CHECKING:
     from wavesim.predict.known_costs import KnownCosts
+
 
 TOML = ".toml"
 # Options that say what a file says itself, or are of kernels of ours, with what they are where not given.
@@ -82,29 +86,12 @@ def add_workload_options(parser: argparse.ArgumentParser, *, has_order: bool = T
         type=_workload_or_file,
         help=f"{', '.join(WORKLOADS)}, or a description FILE.toml",
     )
-    add_file_option(parser)
+    add_shared(parser, "--file")
     parser.add_argument("--tokens", type=integer, help="rows of the input (M); images for convolutions")
     parser.add_argument("--tile", help="rows x columns of a tile, such as 128x256")
     if has_order:
         parser.add_argument("--order", help=f"{KNOWN_ORDERS}; the file's, else row")
     parser.add_argument("--device", default=None, help=f"{', '.join(devices.names())}, or a device file")
-
-
-def add_file_option(parser: argparse.ArgumentParser) -> None:
-    """`--file` for a description of a user's own kernels."""
-    parser.add_argument(
-        "--file",
-        type=Path,
-        help="kernels of your own, see docs/describe-your-kernels.md",
-        metavar="FILE.toml",
-    )
-
-
-def add_split_k_option(parser: argparse.ArgumentParser) -> None:
-    """`--split-k` for commands that take one split."""
-    parser.add_argument(
-        "--split-k", type=integer, default=1, help="how many ways K is split, each a block of its own"
-    )
 
 
 def _workload_or_file(text: str) -> str | Path:
@@ -166,3 +153,12 @@ def with_split_k(pipeline: Pipeline, count: int) -> Pipeline:
         dependencies.append(replace(dependency, consumer=consumer, needs=needs))
     parameters = {**pipeline.parameters, "split_k": count}
     return replace(pipeline, stages=list(stages.values()), dependencies=dependencies, parameters=parameters)
+
+
+def chosen_executor(options: argparse.Namespace) -> AbstractContextManager[Executor | None]:
+    """The cluster, or nothing, which means this machine. Raises `DescriptionError` or `DeviceError`."""
+    if options.dask is None:
+        return nullcontext()
+    from wavesim.tuning.dask_cluster import dask_pool  # only where it is asked for
+
+    return dask_pool(options.dask)

@@ -1,0 +1,46 @@
+"""Options that several commands take, each declared once.
+
+Example: `add_shared(parser, "--file", "--html")` adds both; `html="write the scores"` changes a help text.
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from wavesim.safe_io.options import integer
+
+# Options that several commands take: what argparse needs of each.
+SHARED: dict[str, dict[str, Any]] = {
+    "--file": {
+        "type": Path,
+        "metavar": "FILE.toml",
+        "help": "kernels of your own, see docs/describe-your-kernels.md",
+    },
+    "--split-k": {"type": integer, "default": 1, "help": "how many ways K is split, each a block of its own"},
+    "--edges": {
+        "default": "",
+        "metavar": "PRODUCER-CONSUMER=POLICY,...",
+        "help": (
+            "edges with a policy of their own, as in qkv-attention=row,attention-out=grid; grid: this edge "
+            "does not overlap"
+        ),
+    },
+    "--way": {"help": "with [gpus] in the file, how they communicate"},
+    "--dask": {
+        "metavar": "ADDRESS",
+        "help": "simulate on the Dask cluster of this scheduler, such as tcp://HOST:8786",
+    },
+    "--html": {"type": Path, "help": "write the picture and the table as a page"},
+    "--perfetto": {
+        "type": Path,
+        "metavar": "FILE.json[.gz]",
+        "help": "write every block and wait for ui.perfetto.dev",
+    },
+}
+
+
+def add_shared(parser: argparse.ArgumentParser, *names: str, **helps: str) -> None:
+    """Options of `SHARED` by name; `html="..."` gives an option another help."""
+    for name in names:
+        text = helps.get(name.removeprefix("--"))
+        parser.add_argument(name, **SHARED[name] | ({"help": text} if text else {}))
