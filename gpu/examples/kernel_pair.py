@@ -24,8 +24,8 @@ from wavesim_gpu.cusync.sync_state import SyncState
 from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.driver.device import query, require_cupy
 from wavesim_gpu.driver.functions import load_function
-from wavesim_gpu.driver.launches import Launches
-from wavesim_gpu.program import wait_launch
+from wavesim_gpu.run.launches import Launches
+from wavesim_gpu.run.program import wait_launch
 
 HERE = Path(__file__).parent
 TILE = 16

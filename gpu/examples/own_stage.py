@@ -18,7 +18,7 @@ from wavesim.model.regions import Matrix, Read, Region, Write
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
 from wavesim_gpu.driver.device import require_cupy
-from wavesim_gpu.runner import CupyRunner
+from wavesim_gpu.run.runner import CupyRunner
 
 SOURCE = Path(__file__).with_suffix(".cu")
 TILE_M, THREADS, EPSILON = 16, 256, 1e-5

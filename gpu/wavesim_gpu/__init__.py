@@ -2,7 +2,7 @@
 
 Example: the simulator answers "what would this plan do"; `CupyRunner.measure` takes the same pipeline
 and the same plan to a GPU and answers with the same kind of `Trace`. Import what you need from
-`wavesim_gpu.runner`, `wavesim_gpu.driver.device` and `wavesim_gpu.driver.compiler`; nothing here needs a
+`wavesim_gpu.run.runner`, `wavesim_gpu.driver.device` and `wavesim_gpu.driver.compiler`; nothing here needs a
 GPU to import.
 """
 
@@ -43,7 +43,7 @@ def __getattr__(name: str) -> Any:
 
         return semaphore_mirror.mirror_semaphores
     if name in ("FailedCallsError", "check"):
-        from wavesim_gpu.driver import calls  # noqa: PLC0415  # light until it is used
+        from wavesim_gpu.run import calls  # noqa: PLC0415  # light until it is used
 
         return getattr(calls, name)
     raise AttributeError(f"module 'wavesim_gpu' has no attribute {name!r}")

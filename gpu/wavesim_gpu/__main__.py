@@ -21,7 +21,7 @@ from wavesim.safe_io.escaping import lines
 from wavesim.safe_io.options import OneLineParser, number
 from wavesim.safe_io.program import ReaderGoneError, error_text, run_program
 from wavesim_gpu.characterise import command as characterise_command
-from wavesim_gpu.driver.gpu_at_hand import require_gpu
+from wavesim_gpu.driver.current_gpu import require_gpu
 from wavesim_gpu.trial import command as try_command
 
 BLIND_ONLY = ("device", "seconds", "only", "shard")  # options of `record`
@@ -156,7 +156,7 @@ def _record_blind(options: argparse.Namespace) -> int:
     from wavesim.evaluation.blind_sizes import second_sizes  # noqa: PLC0415  # as above
     from wavesim.model.device import load  # noqa: PLC0415  # report needs none of this
     from wavesim_gpu.bench.blind_run import make_blind_run  # noqa: PLC0415  # as above
-    from wavesim_gpu.runner import current_commit  # noqa: PLC0415  # as above
+    from wavesim_gpu.run.runner import current_commit  # noqa: PLC0415  # as above
 
     if options.hopper:
         raise DescriptionError("--hopper is of traces without --blind, which records both; leave it out")

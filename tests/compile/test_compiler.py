@@ -18,8 +18,9 @@ from wavesim_gpu.driver import compiler, cubin_cache
 from wavesim_gpu.driver.compiler import Build, compile_cubin
 from wavesim_gpu.driver.functions import GENERATED
 from wavesim_gpu.driver.kernel_sources import ROOT
-from wavesim_gpu.kernels import control, elementwise
-from wavesim_gpu.kernels.sm80 import gemm
+from wavesim_gpu.kernels.elementwise import elementwise
+from wavesim_gpu.kernels.gemm.sm80 import gemm
+from wavesim_gpu.run import control
 
 HEADERS = {GENERATED: stage_header(pair(), SemaphoreSync(TileSync(), order=Grouped(2)), "gemm2").text}
 PRODUCER = {GENERATED: stage_header(pair(), SemaphoreSync(RowSync()), "gemm1").text}

@@ -14,7 +14,7 @@ from wavesim.plan.parsing import LAUNCHES, SCHEDULES, SYNCS, plan_of_words
 from wavesim_gpu.driver.compiler import Build, compile_cubin
 from wavesim_gpu.driver.functions import GENERATED
 from wavesim_gpu.kernels.backends import BACKENDS, backend_named
-from wavesim_gpu.planned_kernels import kernels_of
+from wavesim_gpu.run.planned_kernels import kernels_of
 
 H200 = load("h200")
 TILE = {"portable": (64, 64, 32), "hopper": (64, 128, 64)}

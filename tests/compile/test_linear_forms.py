@@ -20,8 +20,8 @@ from wavesim.plan.parsing import parse_plan
 from wavesim_gpu.driver.compiler import Build, compile_cubin
 from wavesim_gpu.driver.functions import GENERATED
 from wavesim_gpu.kernels.backends import backend_named
-from wavesim_gpu.kernels.sm90.tile_config import TILE_CONFIGS
-from wavesim_gpu.planned_kernels import kernels_of
+from wavesim_gpu.kernels.gemm.sm90.tile_config import TILE_CONFIGS
+from wavesim_gpu.run.planned_kernels import kernels_of
 
 pytest.importorskip("cuda.bindings.nvrtc", reason="pip install 'wavesim[nvrtc]'")
 

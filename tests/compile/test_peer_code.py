@@ -12,7 +12,7 @@ from wavesim.lint.ptx import listing_of_ptx
 from wavesim.model.collective import Collective
 from wavesim_gpu.driver.compiler import Build, compile_cubin
 from wavesim_gpu.driver.functions import GENERATED
-from wavesim_gpu.kernels.sm90.tile_config import TILE_CONFIGS
+from wavesim_gpu.kernels.gemm.sm90.tile_config import TILE_CONFIGS
 from wavesim_gpu.peers.problem import SharedGemm
 from wavesim_gpu.peers.products import EXCHANGE, GATHER, GEMM, SCATTER, gemm_expression
 from wavesim_gpu.peers.sends import COPY, SEND

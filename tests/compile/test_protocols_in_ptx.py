@@ -19,8 +19,8 @@ from wavesim.plan.parsing import plan_of_words
 from wavesim.plan.plan import Plan
 from wavesim_gpu.driver.compiler import Build, compile_cubin
 from wavesim_gpu.driver.functions import GENERATED
-from wavesim_gpu.kernels.control import SOURCE as CONTROL
-from wavesim_gpu.planned_kernels import kernels_of
+from wavesim_gpu.run.control import SOURCE as CONTROL
+from wavesim_gpu.run.planned_kernels import kernels_of
 
 # Every function of semaphore.cuh, in a kernel of its own.
 PRIMITIVES = """

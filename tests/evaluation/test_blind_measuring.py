@@ -14,8 +14,8 @@ from wavesim_gpu.bench.blind_worker import MEASURING_S
 from wavesim_gpu.bench.kinds import gemms as blind_measuring
 from wavesim_gpu.driver import functions
 from wavesim_gpu.driver.clocks import Reading
-from wavesim_gpu.driver.timing import Rounds
-from wavesim_gpu.runner import OutputCheck, WrongResultError
+from wavesim_gpu.run.runner import OutputCheck, WrongResultError
+from wavesim_gpu.run.timing import Rounds
 
 
 class FakeProgram:

@@ -77,14 +77,14 @@ def siblings(monkeypatch):
     `require_gpu` is right to refuse that to users. So NVML is not asked how busy the GPU is, and all else is.
     """
     if int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) > 1:
-        from wavesim_gpu.driver import gpu_at_hand
+        from wavesim_gpu.driver import current_gpu as gpu_at_hand
 
         monkeypatch.setattr(gpu_at_hand, "_least_busy", lambda busy_percent: None)
 
 
 @pytest.fixture(scope="session")
 def runner():
-    from wavesim_gpu.runner import CupyRunner
+    from wavesim_gpu.run.runner import CupyRunner
 
     try:
         return CupyRunner(limit_s=5.0, commit="test")

@@ -39,8 +39,8 @@ PLAIN = Build()
 
 
 def program_of(pipeline, plan, build=PLAIN, backend="portable", limit_s=5.0):
-    from wavesim_gpu.driver.references import reference
-    from wavesim_gpu.runner import CupyRunner
+    from wavesim_gpu.run.references import reference
+    from wavesim_gpu.run.runner import CupyRunner
 
     runner = CupyRunner(limit_s=limit_s, commit="test", backend=backend)
     operands = runner.operands(pipeline, seed=23)
@@ -115,7 +115,7 @@ def test_a_dropped_wait_and_an_early_post_give_wrong_numbers(runner, mutant, wor
 @pytest.mark.parametrize("mutant", ["no_wait", "early_post"])
 def test_so_do_those_of_one_product_alone(runner, mutant, stage, monkeypatch):
     """The other kernels are whole: what is wrong is that product's, or what reads it too early."""
-    from wavesim_gpu import program
+    from wavesim_gpu.run import program
 
     load, broken = program.load_function, Build(False, mutant, DELAY_NS)
 

@@ -35,9 +35,9 @@ DECODE_FORMS = {
 
 
 def verdicts_of(pipeline, plan, build=PLAIN, limit_s=5.0, runs=2, given=None):
-    from wavesim_gpu.driver.operands import random_operands
-    from wavesim_gpu.driver.references import reference
-    from wavesim_gpu.runner import CupyRunner
+    from wavesim_gpu.run.operands import random_operands
+    from wavesim_gpu.run.references import reference
+    from wavesim_gpu.run.runner import CupyRunner
 
     runner = CupyRunner(limit_s=limit_s, commit="test", backend="portable")
     operands = random_operands(pipeline, 23, given=given)

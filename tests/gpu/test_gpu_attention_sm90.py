@@ -32,8 +32,8 @@ FORMS = {
 
 
 def verdicts_of(pipeline, plan, build=PLAIN, limit_s=5.0):
-    from wavesim_gpu.driver.references import reference
-    from wavesim_gpu.runner import CupyRunner
+    from wavesim_gpu.run.references import reference
+    from wavesim_gpu.run.runner import CupyRunner
 
     runner = CupyRunner(limit_s=limit_s, commit="test", backend="hopper")
     operands = runner.operands(pipeline, seed=17)
@@ -57,7 +57,7 @@ def test_attention_alone_is_right_in_every_form(runner, form, plan):
 @pytest.mark.parametrize("head_dim", [64, 128])
 def test_keys_that_a_tile_does_not_see_may_be_nan(runner, cupy, head_dim):
     """They may not be written yet when the tile runs; a weight of 0 does not make up for NaN."""
-    from wavesim_gpu.driver.references import reference
+    from wavesim_gpu.run.references import reference
 
     work = attention(length=300, cached=50, head_dim=head_dim, sequences=1)
     operands = runner.operands(Pipeline("alone", [Stage("attention", work, "hopper-attention")]), seed=3)

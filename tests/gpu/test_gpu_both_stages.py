@@ -21,9 +21,9 @@ from wavesim.plan.sync import Semaphores
 from wavesim_gpu.driver.compiler import Build, compile_cubin
 from wavesim_gpu.driver.functions import GENERATED
 from wavesim_gpu.kernels.backends import backend_named
-from wavesim_gpu.kernels.sm90 import gemm_sm90
-from wavesim_gpu.kernels.sm90.tile_config import TILE_CONFIGS, config_of
-from wavesim_gpu.planned_kernels import kernels_of
+from wavesim_gpu.kernels.gemm.sm90 import gemm_sm90
+from wavesim_gpu.kernels.gemm.sm90.tile_config import TILE_CONFIGS, config_of
+from wavesim_gpu.run.planned_kernels import kernels_of
 
 H200, HOPPER = load("h200"), backend_named("hopper")
 ROW_FUSED = Plan(Persistent(fused=True), sync=Semaphores())
@@ -150,7 +150,7 @@ def test_other_backends_and_other_gpus_are_refused():
 @pytest.fixture
 def measuring(runner):
     from wavesim_gpu.driver.device import query
-    from wavesim_gpu.runner import CupyRunner
+    from wavesim_gpu.run.runner import CupyRunner
 
     if query().compute_capability != gemm_sm90.HOPPER_CAPABILITY:
         pytest.skip("not a Hopper GPU")
@@ -161,7 +161,7 @@ def measuring(runner):
 
 def verdict_of(runner, pipeline, plan, build=None, runs=2):
     """Of the first bad run, or the last. Counters are left as they are: the semaphores' final values show."""
-    from wavesim_gpu.driver.references import reference
+    from wavesim_gpu.run.references import reference
 
     operands = runner.operands(pipeline, seed=31)
     program = runner.program(operands, plan, build or Build(), is_self_resetting=False)
@@ -279,7 +279,7 @@ def test_a_dropped_post_is_a_deadlock_and_the_next_run_is_right(measuring, tile,
 @pytest.mark.parametrize(("tile", "m"), [(SQUARE, 700), (WIDE, 700), ((64, 192, 64), 125)], ids=str)
 def test_a_run_leaves_its_counters_at_zero_and_can_be_replayed(measuring, tile, m, policy, is_graph):
     """No memset comes between replays: what the last block zeroes is all that the next run starts from."""
-    from wavesim_gpu.driver.references import reference
+    from wavesim_gpu.run.references import reference
 
     runner = measuring(is_graph=is_graph)
     operands = runner.operands(alike(tile, m=m, n=520), seed=5)
@@ -329,7 +329,7 @@ def test_the_second_stage_starts_before_the_first_has_ended(measuring):
 
 @pytest.mark.gpu
 def test_the_runner_refuses_it_for_kernels_that_compute_one_stage_each(measuring):
-    from wavesim_gpu.runner import CupyRunner
+    from wavesim_gpu.run.runner import CupyRunner
 
     portable = CupyRunner(commit="test")
     with pytest.raises(DescriptionError, match=r"one stage each.*, or backend='hopper'"):

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.gpu
 
 
 def verdict(runner, program):
-    from wavesim_gpu.driver.references import reference
+    from wavesim_gpu.run.references import reference
 
     return runner.verdict(program, runner.launcher(program), reference(program.operands))
 
@@ -108,7 +108,7 @@ def green_context(count):
 
 def test_the_sms_are_those_of_the_current_green_context(runner):
     from wavesim_gpu.driver.device import query
-    from wavesim_gpu.planned_kernels import kernels_of
+    from wavesim_gpu.run.planned_kernels import kernels_of
 
     whole, tile = query(), (128, 128, 64)
     with green_context(16) as count:
@@ -124,7 +124,7 @@ def test_the_sms_are_those_of_the_current_green_context(runner):
 
 def test_a_pair_runs_right_within_a_green_context(runner):
     """Arrays are made and judged outside: what runs within are our own kernels."""
-    from wavesim_gpu.driver.references import is_right, reference, relative_errors
+    from wavesim_gpu.run.references import is_right, reference, relative_errors
 
     operands = runner.operands(pair(m=1000, hidden=1280, n=1024), seed=3)
     expected = reference(operands)

@@ -10,8 +10,8 @@ from wavesim.costs.device_costs import costs_of
 from wavesim.errors import DeviceError
 from wavesim.model.device import driver_names, load, products
 from wavesim_gpu.__main__ import main
+from wavesim_gpu.driver.current_gpu import require_gpu
 from wavesim_gpu.driver.device import query
-from wavesim_gpu.driver.gpu_at_hand import require_gpu
 
 pytestmark = pytest.mark.gpu
 

@@ -27,7 +27,7 @@ DELAY = Build(delay_ns=100_000)  # each tile of a producer is stored so much lat
 
 @pytest.fixture(scope="module", params=["portable", "hopper"])
 def kernels(request, runner):
-    from wavesim_gpu.runner import CupyRunner
+    from wavesim_gpu.run.runner import CupyRunner
 
     if request.param == "hopper" and runner.device.compute_capability != (9, 0):
         pytest.skip("not a Hopper GPU")
@@ -35,7 +35,7 @@ def kernels(request, runner):
 
 
 def verdicts_of(kernels, pipeline, words, build=None, runs=2, seed=23):
-    from wavesim_gpu.driver.references import reference
+    from wavesim_gpu.run.references import reference
 
     operands = kernels.operands(pipeline, seed=seed)
     program = kernels.program(operands, parse_plan(words), build)
@@ -146,7 +146,7 @@ def test_a_hundred_replays_of_a_chain_are_right(kernels):
 def test_chains_that_put_their_counters_back_are_right_in_every_replay(kernels, words, build, split_k):
     if kernels.backend != "hopper":
         pytest.skip("of the portable kernels every block retires")
-    from wavesim_gpu.driver.references import reference
+    from wavesim_gpu.run.references import reference
 
     # Of one tile a block only the last stage's blocks retire, and before their sums are made.
     operands = kernels.operands(conv_chain(3, images=40, split_k=split_k), seed=23)
@@ -163,8 +163,8 @@ def test_runs_that_follow_closely_leave_the_run_before_its_counters(kernels, wor
     """A post of the run behind that came before counters were put back would leave one that is not 0."""
     if kernels.backend != "hopper":
         pytest.skip("portable kernels do not begin runs by dependent launch")
-    from wavesim_gpu.driver.references import reference
-    from wavesim_gpu.program import Program
+    from wavesim_gpu.run.program import Program
+    from wavesim_gpu.run.references import reference
 
     operands = kernels.operands(conv_chain(2, images=40), seed=23)
     plan, limit = parse_plan(words), kernels.limit_ns

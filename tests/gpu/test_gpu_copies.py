@@ -43,9 +43,9 @@ def test_a_copy_that_does_not_wait_or_post_is_noticed(copies, runner, mutant):
 def test_runs_that_follow_each_other_in_one_graph_are_right(runner):
     from wavesim.plan.parsing import parse_plan
     from wavesim_gpu.bench.kinds.tile_configs import TileConfig, mlp_pair
-    from wavesim_gpu.driver.references import reference
-    from wavesim_gpu.kernels.sm90.gemm_sm90 import HOPPER_CAPABILITY
-    from wavesim_gpu.runner import CupyRunner
+    from wavesim_gpu.kernels.gemm.sm90.gemm_sm90 import HOPPER_CAPABILITY
+    from wavesim_gpu.run.references import reference
+    from wavesim_gpu.run.runner import CupyRunner
 
     if runner.device.compute_capability != HOPPER_CAPABILITY:
         pytest.skip("the kernels that start by dependent launch need a Hopper GPU")
@@ -81,7 +81,7 @@ def test_what_is_judged_after_the_rounds_is_what_they_wrote(runner):
         time_and_judge,
     )
     from wavesim_gpu.bench.libraries.cublaslt import LtChain
-    from wavesim_gpu.driver.references import reference
+    from wavesim_gpu.run.references import reference
 
     operands = runner.operands(pair(), seed=3)
     expected = reference(operands)

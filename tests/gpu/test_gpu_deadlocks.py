@@ -13,7 +13,7 @@ pytestmark = pytest.mark.gpu
 
 @pytest.fixture
 def impatient(runner):
-    from wavesim_gpu.runner import CupyRunner
+    from wavesim_gpu.run.runner import CupyRunner
 
     return CupyRunner(limit_s=0.05, commit="test")
 
@@ -63,7 +63,7 @@ def test_a_wait_kernel_without_its_producer_is_a_deadlock_too(impatient):
 
 
 def test_after_a_deadlock_the_context_lives_and_the_next_run_is_right(impatient):
-    from wavesim_gpu.driver.references import reference
+    from wavesim_gpu.run.references import reference
 
     program = without_producer(impatient, SemaphoreSync(TileSync(), wait_kernel=False))
     impatient.launcher(program)()

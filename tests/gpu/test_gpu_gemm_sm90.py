@@ -23,10 +23,10 @@ from wavesim.plan.sync import Semaphores
 from wavesim_gpu.driver.compiler import Build, compile_cubin
 from wavesim_gpu.driver.functions import GENERATED
 from wavesim_gpu.driver.kernel_sources import sources
-from wavesim_gpu.kernels.backend import Addresses
 from wavesim_gpu.kernels.backends import backend_named
-from wavesim_gpu.kernels.sm90 import gemm_sm90
-from wavesim_gpu.kernels.sm90.tile_config import TILE_CONFIGS
+from wavesim_gpu.kernels.gemm.gemm_backend import Addresses
+from wavesim_gpu.kernels.gemm.sm90 import gemm_sm90
+from wavesim_gpu.kernels.gemm.sm90.tile_config import TILE_CONFIGS
 
 H200, HOPPER = load("h200"), backend_named("hopper")
 PER_TILE, PERSISTENT, STREAM_K = StreamSync(), Plan(Persistent()), Plan(StreamK())
@@ -180,8 +180,8 @@ def test_misaligned_arrays_are_refused():
 
 
 def verdict_of(pipeline, plan, build=None, seed=21, limit_s=5.0, runs=1):
-    from wavesim_gpu.driver.references import reference
-    from wavesim_gpu.runner import CupyRunner
+    from wavesim_gpu.run.references import reference
+    from wavesim_gpu.run.runner import CupyRunner
 
     runner = CupyRunner(limit_s=limit_s, commit="test", backend="hopper")
     operands = runner.operands(pipeline, seed=seed)
@@ -295,7 +295,7 @@ def test_a_dropped_post_is_a_deadlock_and_the_next_run_is_right(words, tile):
 
 @pytest.mark.gpu
 def test_recorded_tiles_are_all_there_once(cupy):
-    from wavesim_gpu.runner import CupyRunner
+    from wavesim_gpu.run.runner import CupyRunner
 
     runner = CupyRunner(limit_s=5.0, commit="test", backend="hopper")
     pipeline = pair(m=2000, k=512, hidden=1280, n=2560, tiles=((128, 256, 64), (128, 192, 64)))
@@ -316,8 +316,8 @@ def test_recorded_tiles_are_all_there_once(cupy):
 @pytest.mark.parametrize("policy", [RowSync(), TileSync()], ids=lambda policy: policy.name)
 def test_a_run_leaves_its_counters_at_zero_and_can_be_replayed(words, policy):
     """No memset comes between replays: what the last block zeroes is all that the next run starts from."""
-    from wavesim_gpu.driver.references import reference
-    from wavesim_gpu.runner import CupyRunner
+    from wavesim_gpu.run.references import reference
+    from wavesim_gpu.run.runner import CupyRunner
 
     runner = CupyRunner(limit_s=5.0, commit="test", backend="hopper")
     tile = (128, 128, 64)
@@ -332,7 +332,7 @@ def test_a_run_leaves_its_counters_at_zero_and_can_be_replayed(words, policy):
 
 @pytest.mark.gpu
 def test_a_trace_says_which_plan_ran_on_which_backend():
-    from wavesim_gpu.runner import CupyRunner
+    from wavesim_gpu.run.runner import CupyRunner
 
     plans = [
         plan_under("tile one-stream"),

@@ -28,7 +28,7 @@ from small_pipelines import pair
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import RowSync
 from wavesim_gpu import mirror_semaphores, record_launches
-from wavesim_gpu.runner import CupyRunner
+from wavesim_gpu.run.runner import CupyRunner
 from wavesim_gpu.driver.compiler import Build
 runner = CupyRunner(limit_s=1000.0, commit="test")
 operands = runner.operands(pair(**{WIDE}), seed=1)

@@ -85,7 +85,7 @@ FORMS = {
 
 @pytest.fixture(scope="module")
 def hopper(runner):
-    from wavesim_gpu.runner import CupyRunner
+    from wavesim_gpu.run.runner import CupyRunner
 
     if runner.device.compute_capability != (9, 0):
         pytest.skip("not a Hopper GPU")
@@ -93,7 +93,7 @@ def hopper(runner):
 
 
 def verdicts_of(hopper, pipeline, plan, build=None, runs=2):
-    from wavesim_gpu.driver.references import reference
+    from wavesim_gpu.run.references import reference
 
     operands = hopper.operands(pipeline, seed=17)
     program = hopper.program(operands, plan, build)

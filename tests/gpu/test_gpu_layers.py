@@ -40,8 +40,8 @@ class Run:
     """A pipeline under a plan, ready to be run and judged."""
 
     def __init__(self, pipeline, plan, build=None):
-        from wavesim_gpu.driver.references import reference
-        from wavesim_gpu.runner import CupyRunner
+        from wavesim_gpu.run.references import reference
+        from wavesim_gpu.run.runner import CupyRunner
 
         self.runner = CupyRunner(limit_s=2.0, commit="test", backend="hopper")
         self.operands = self.runner.operands(pipeline, seed=19)

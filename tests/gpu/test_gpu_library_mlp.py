@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from wavesim_gpu.driver.element_types import element_type, from_float32, to_float32
-from wavesim_gpu.kernels.elementwise import Elementwise
+from wavesim_gpu.kernels.elementwise.elementwise import Elementwise
 from wavesim_gpu.layers.description import GATED, MlpCall, MlpShape
 from wavesim_gpu.layers.library import LibraryMlp
 
@@ -141,7 +141,7 @@ def test_every_form_is_right(cupy, activation, gate, sizes, dtype):
 @pytest.mark.parametrize("algorithm", ["gemm-ex"])
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 def test_the_algorithm_that_cublas_chooses_is_right_too(cupy, sizes, algorithm):
-    from wavesim_gpu.driver.cublas_library import library_version
+    from wavesim_gpu.cublas.cublas_library import library_version
 
     stored = {"version": library_version(), "first": algorithm, "both": algorithm, "second": algorithm}
     for activation, gate in (("gelu", None), ("swiglu", "separate"), ("swiglu", "packed")):
@@ -177,7 +177,7 @@ def test_every_algorithm_that_is_offered_is_right(cupy, activation, gate):
 @pytest.mark.parametrize("order", ["row", "column"])
 @pytest.mark.parametrize("m", [1, 16, 333])
 def test_gates_and_values_in_one_launch_are_right(cupy, m, order):
-    from wavesim_gpu.driver.cublas_library import library_version
+    from wavesim_gpu.cublas.cublas_library import library_version
 
     shape = MlpShape(m, 512, 1024, 256, "bf16", "swiglu", "separate", order, order, has_b1=True)
     way = LibraryMlp(shape)
@@ -201,7 +201,7 @@ def test_gates_and_values_in_one_launch_are_right(cupy, m, order):
 
 def place_of(way, case):
     """The second product's."""
-    from wavesim_gpu.driver.cublaslt import Place
+    from wavesim_gpu.cublas.cublaslt import Place
 
     stride = way._both_stride if case.shape.gate == "packed" else way._stride
     return Place(stride, case.call.w2_stride, case.shape.n2, 0, 256)

@@ -14,9 +14,9 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
 from wavesim_gpu.driver.compiler import Build
-from wavesim_gpu.kernels.backend import Addresses
 from wavesim_gpu.kernels.backends import backend_named
-from wavesim_gpu.kernels.sm90.tile_config import TILE_CONFIGS
+from wavesim_gpu.kernels.gemm.gemm_backend import Addresses
+from wavesim_gpu.kernels.gemm.sm90.tile_config import TILE_CONFIGS
 
 pytestmark = pytest.mark.gpu
 
@@ -54,7 +54,7 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def hopper(runner):
-    from wavesim_gpu.runner import CupyRunner
+    from wavesim_gpu.run.runner import CupyRunner
 
     if runner.device.compute_capability != (9, 0):
         pytest.skip("not a Hopper GPU")
@@ -71,7 +71,7 @@ def layers(m, forms, tile=WIDE, k=264, hidden=680, n=392, splits=(1, 1), dtype="
 
 def verdict_of(runner, pipeline, plan, build=None, seed=3, runs=2):
     """Of the last of so many runs, or of the first bad one: what a run leaves behind shows in the next."""
-    from wavesim_gpu.driver.references import reference
+    from wavesim_gpu.run.references import reference
 
     operands = runner.operands(pipeline, seed=seed)
     program = runner.program(operands, plan, build or Build(), is_self_resetting=False)
@@ -84,7 +84,7 @@ def verdict_of(runner, pipeline, plan, build=None, seed=3, runs=2):
 def test_every_form_is_right_and_nan_stays_nan(hopper, cupy, place, variant, size):
     """One row of A has a NaN: all of that row's outputs are NaN, whatever the activation, and no others."""
     from wavesim_gpu.driver.element_types import to_float32
-    from wavesim_gpu.driver.references import reference
+    from wavesim_gpu.run.references import reference
 
     (activation, gates), (order, has_bias, dtype), (m, n, k) = place, variant, size
     form = {"activation": activation, "gates": gates, "b_order": order, "has_bias": has_bias}
@@ -152,7 +152,7 @@ def test_stream_k_adds_the_bias_once(hopper, layer, words):
 @pytest.mark.parametrize("words", ["pdl+row", "fused+row"])
 @pytest.mark.parametrize("layer", ["llama", "vit"])
 def test_a_dropped_post_leaves_nan_behind_every_form(hopper, cupy, layer, words):
-    from wavesim_gpu.runner import CupyRunner
+    from wavesim_gpu.run.runner import CupyRunner
 
     impatient = CupyRunner(limit_s=0.05, commit="test", backend="hopper")
     operands = impatient.operands(layers(200, LAYERS[layer]), seed=1)
@@ -171,8 +171,8 @@ def test_a_dropped_post_leaves_nan_behind_every_form(hopper, cupy, layer, words)
 def test_operands_with_strides_are_read_and_written_in_place(hopper, cupy, order):
     """Gates and values lie in one array, x and the output in wider ones, whose other columns stay."""
     from wavesim_gpu.driver.element_types import from_float32
-    from wavesim_gpu.driver.operands import Operands
-    from wavesim_gpu.driver.references import reference
+    from wavesim_gpu.run.operands import Operands
+    from wavesim_gpu.run.references import reference
 
     m, k, n, hidden = 77, 136, 392, 328
     random = cupy.random.RandomState(1)
@@ -217,7 +217,7 @@ ERROR = 3e-6  # of what an activation approximates, beside the rounding of the o
 @pytest.mark.parametrize("activation", EXACT)
 def test_activations_are_right_at_every_size_of_their_input(hopper, cupy, activation):
     """A is the identity, so that the sums are B's elements, from where an activation fades away on."""
-    from wavesim_gpu.driver.operands import bind
+    from wavesim_gpu.run.operands import bind
 
     values = np.linspace(-9, 9, 64 * 256, dtype=np.float32).astype(np.float16).reshape(64, 256)
     gemm = Gemm("gemm", 64, 256, 64, 64, 256, 64, activation=activation)
@@ -235,7 +235,7 @@ def test_activations_are_right_at_every_size_of_their_input(hopper, cupy, activa
 
 @pytest.mark.parametrize("activation", EXACT)
 def test_infinity_goes_through_activations(hopper, cupy, activation):
-    from wavesim_gpu.driver.operands import bind
+    from wavesim_gpu.run.operands import bind
 
     gemm = Gemm("gemm", 8, 64, 64, 64, 64, 64, activation=activation)
     pipeline = Pipeline("one", [Stage("gemm", gemm)], [])

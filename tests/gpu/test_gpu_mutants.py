@@ -10,15 +10,15 @@ from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import RowSync, TileSync
 from wavesim_gpu.driver.compiler import Build, compile_cubin
 from wavesim_gpu.driver.functions import GENERATED
-from wavesim_gpu.kernels.sm80 import gemm
+from wavesim_gpu.kernels.gemm.sm80 import gemm
 
 DELAY_NS = 300_000
 POLICIES = [RowSync(), TileSync()]
 
 
 def verdict_of(runner, policy, build, limit_s=5.0):
-    from wavesim_gpu.driver.references import reference
-    from wavesim_gpu.runner import CupyRunner
+    from wavesim_gpu.run.references import reference
+    from wavesim_gpu.run.runner import CupyRunner
 
     impatient = CupyRunner(limit_s=limit_s, commit="test")
     operands = impatient.operands(pair(), seed=11)
@@ -44,7 +44,7 @@ def test_delays_alone_change_nothing(runner, policy):
 @pytest.mark.parametrize("tile", sorted(gemm.TILE_CONFIGS), ids=str)
 def test_every_tile_shape_waits_for_every_chunk_when_columns_come_late_one_by_one(runner, policy, tile):
     """A consumer that reads one chunk too early reads NaN: the next column is still 0.1 ms away."""
-    from wavesim_gpu.driver.references import reference
+    from wavesim_gpu.run.references import reference
 
     for producer in [SMALL, tile]:
         pipeline = pair(m=130, k=128, hidden=1280, n=128, tiles=(producer, tile))
@@ -57,7 +57,7 @@ def test_every_tile_shape_waits_for_every_chunk_when_columns_come_late_one_by_on
 @pytest.mark.gpu
 @pytest.mark.parametrize("split_k", [2, 3])
 def test_split_k_slices_wait_for_every_chunk_when_columns_come_late_one_by_one(runner, split_k):
-    from wavesim_gpu.driver.references import reference
+    from wavesim_gpu.run.references import reference
 
     pipeline = pair(m=130, k=128, hidden=2560, n=128, split_k=(1, split_k))
     operands = runner.operands(pipeline, seed=13)

@@ -15,7 +15,7 @@ from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import RowSync, TileSync
 from wavesim_gpu.driver.compiler import Build
-from wavesim_gpu.kernels.stage_backend import KernelLaunch
+from wavesim_gpu.driver.kernel_launch import KernelLaunch
 
 pytestmark = pytest.mark.gpu
 
@@ -26,7 +26,7 @@ HOPPER_PLANS = ("streams+row", "persistent+streams+tile", "persistent+pdl+row", 
 
 def measuring(runner, backend="portable", limit_s=LIMIT_S):
     from wavesim_gpu.driver.device import query
-    from wavesim_gpu.runner import CupyRunner
+    from wavesim_gpu.run.runner import CupyRunner
 
     if backend == "hopper" and query().compute_capability != (9, 0):
         pytest.skip("not a Hopper GPU")
@@ -60,7 +60,7 @@ def failed(program):
 
 
 def is_right(runner, program):
-    from wavesim_gpu.driver.references import reference
+    from wavesim_gpu.run.references import reference
 
     return runner.verdict(program, runner.launcher(program), reference(program.operands)).is_good
 
@@ -148,9 +148,9 @@ def test_sums_whose_splits_never_came_are_nan(runner, words, split_k, activation
 
 def held_up(program, milliseconds):
     """The program with its first stage behind a kernel that passes time on the same stream."""
-    from wavesim_gpu.driver.device_launch import DeviceLaunch
     from wavesim_gpu.driver.functions import load_function
-    from wavesim_gpu.kernels import control
+    from wavesim_gpu.driver.kernel_launch import DeviceLaunch
+    from wavesim_gpu.run import control
 
     pass_time = load_function(control.SOURCE, "pass_time", Build())
     pause = DeviceLaunch(pass_time, KernelLaunch("pass_time", 1, 0, 1), (np.uint64(milliseconds * 10**6),), 0)
@@ -176,7 +176,7 @@ def test_a_producer_that_comes_too_late_leaves_nan_and_clean_counters(runner, ba
 
 def test_a_run_behind_an_aborted_one_is_nan_or_right_before_anybody_looks(runner):
     """The queue drains: of the second run nothing is finite and wrong."""
-    from wavesim_gpu.driver.references import reference
+    from wavesim_gpu.run.references import reference
 
     own = measuring(runner)
     operands = own.operands(pair(m=1000, hidden=2560, n=1024), seed=1)
@@ -198,7 +198,7 @@ def test_a_run_behind_an_aborted_one_is_nan_or_right_before_anybody_looks(runner
 
 def test_a_producer_that_is_slow_and_steady_is_waited_for_beyond_the_limit(runner):
     """The limit is on the time in which a counter stands still: its columns come 30 ms apart."""
-    from wavesim_gpu.driver.references import reference
+    from wavesim_gpu.run.references import reference
 
     own = measuring(runner)
     operands = own.operands(pair(), seed=1)

@@ -38,7 +38,7 @@ def plans(order):
 
 def check(runner, pipeline, plan, seed, replays=2):
     """A fresh random input, poisoned outputs before every replay."""
-    from wavesim_gpu.driver.references import reference
+    from wavesim_gpu.run.references import reference
 
     operands = runner.operands(pipeline, seed)
     expected = reference(operands)
@@ -131,7 +131,7 @@ def test_a_graph_replayed_ten_times_is_right_every_time(runner):
 
 
 def test_plain_streams_are_right(runner, cupy):
-    from wavesim_gpu.runner import CupyRunner
+    from wavesim_gpu.run.runner import CupyRunner
 
     plain = CupyRunner(is_graph=False, commit="test")
     for seed, plan in enumerate(plans(RowMajor())):

@@ -37,8 +37,8 @@ FORMS = {
 
 
 def verdicts_of(pipeline, plan, build=PLAIN, runs=2, limit_s=5.0):
-    from wavesim_gpu.driver.references import reference
-    from wavesim_gpu.runner import CupyRunner
+    from wavesim_gpu.run.references import reference
+    from wavesim_gpu.run.runner import CupyRunner
 
     runner = CupyRunner(limit_s=limit_s, commit="test", backend="hopper")
     operands = runner.operands(pipeline, seed=17)

@@ -11,9 +11,10 @@ from torch import nn  # noqa: E402
 from torch_mlps import GatedMlp  # noqa: E402
 
 import wavesim_gpu  # noqa: E402
+from wavesim_gpu.layers import torch_formula as formula  # noqa: E402
 from wavesim_gpu.layers.description import GATED  # noqa: E402
-from wavesim_gpu.torch import Mlp, formula, mlp, optimize, restore  # noqa: E402
-from wavesim_gpu.torch.formula import MlpOperands  # noqa: E402
+from wavesim_gpu.layers.torch_formula import MlpOperands  # noqa: E402
+from wavesim_gpu.torch import Mlp, mlp, optimize, restore  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 if not torch.cuda.is_available():

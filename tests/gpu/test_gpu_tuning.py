@@ -44,7 +44,9 @@ def operands(torch, sizes, is_gated, is_linear):
 def test_the_fastest_is_right_kept_and_taken_by_another_process_at_once(torch, form, caplog, tmp_path):
     sizes, activation, is_gated, is_linear = FORMS[form]
     arrays, more = operands(torch, sizes, is_gated, is_linear)
-    want = mlp_calls.in_torch_ops(*arrays, activation=activation, **more).float()
+    from wavesim_gpu.layers.torch_formula import MlpOperands, forward
+
+    want = forward(MlpOperands(*arrays, activation=activation, **more)).float()
     caplog.set_level(logging.INFO, logger="wavesim_gpu")
     got = wavesim_gpu.mlp(*arrays, activation=activation, tune=True, **more)
     assert float((got.float() - want).norm() / want.norm()) < 1e-2

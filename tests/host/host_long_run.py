@@ -48,13 +48,13 @@ OPERATIONS = {
 def sources() -> list[Path]:
     """The kernels' files that the programs are made of, without those that others stand in for."""
     gpu = ROOT / "gpu" / "wavesim_gpu"
-    folders = [gpu / name for name in ("cusync", "kernels/sm90", "kernels/convolution", "kernels/rows")]
+    folders = [gpu / name for name in ("cusync", "kernels/gemm/sm90", "kernels/convolution", "kernels/rows")]
     attention = ("decode.cu", "operand.cuh", "spins_in_line.cuh", "warp_rows.cuh")
     files = [file for folder in folders for file in sorted(folder.rglob("*.cuh"))]
     portable = ("tensor_core.cuh", "tile_config.cuh", "warp_tile.cuh")
     files += [
         ROOT / "wavesim" / "codegen" / "semaphore.cuh",
-        *(gpu / "kernels" / "sm80" / name for name in portable),
+        *(gpu / "kernels" / "gemm" / "sm80" / name for name in portable),
     ]
     files += [gpu / "kernels" / "convolution" / "conv_sm80.cu"]
     files += [gpu / "kernels" / "attention" / name for name in attention]

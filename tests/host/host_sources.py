@@ -22,12 +22,12 @@ GPU = ROOT / "gpu" / "wavesim_gpu"
 FOLDERS = {
     "cusync": GPU,
     "record": GPU,
-    "kernels/sm80": GPU,
-    "kernels/sm90": GPU,
+    "kernels/gemm/sm80": GPU,
+    "kernels/gemm/sm90": GPU,
     "kernels/convolution": GPU,
     "kernels/rows": GPU,
     "kernels/attention": GPU,
-    "peers": GPU,
+    "kernels/collective": GPU,
     "wavesim": ROOT,
 }
 # Made by macros and run by no program.

@@ -8,7 +8,7 @@
 
 #include <generated.cuh>
 
-#include <kernels/sm90/block.cuh>
+#include <kernels/gemm/sm90/block.cuh>
 
 using S = CONFIG;
 template <class Long>

@@ -15,8 +15,8 @@ template <>
 void ptx<"", unsigned&, unsigned&, unsigned&, unsigned&>(const char*, unsigned&, unsigned&, unsigned&, unsigned&) {}
 }  // namespace host
 
-#include <peers/exchange.cuh>
-#include <peers/reduce.cu>
+#include <kernels/collective/exchange.cuh>
+#include <kernels/collective/reduce.cu>
 
 constexpr int ranks = 2, blocks = 2, warps = 2, rows = 2, columns = 3, tile_m = 16, tile_n = 32;
 constexpr int m = rows * tile_m, n = columns * tile_n, width = n / vector_elements, tiles = rows * columns;

@@ -53,6 +53,27 @@ RANKS = {
     "cli": 12,
     "__main__": 13,
 }
+# The rooms of wavesim_gpu, by what they know of: a driver knows no kernel, a kernel no plan's launches.
+GPU_RANKS = {
+    "driver": 0,
+    "record": 1,
+    "cusync": 2,
+    "kernels": 3,
+    "hang": 4,
+    "run": 5,
+    "cublas": 6,
+    "triton": 6,
+    "characterise": 7,
+    "peers": 7,
+    "persistent": 7,
+    "layers": 7,
+    "torch": 8,
+    "trial": 9,
+    "runner": 9,
+    "__init__": 9,
+    "bench": 10,
+    "__main__": 11,
+}
 OWNERS = {
     "simpy": {"sim", "sim/streams", "sim/peers"},
     "distributed": {"tuning"},
@@ -79,13 +100,12 @@ OPTIONAL = {
     ("command.py", "torch"),
     ("mlp.py", "torch"),
     ("direct.py", "torch"),
-    ("formula.py", "torch"),
     ("graphs.py", "torch"),
     ("mlps.py", "torch"),
     ("modules.py", "torch"),
     ("library_ways.py", "torch"),
     ("library_ways.py", "kraken"),
-    ("ops.py", "torch"),
+    ("torch_operator.py", "torch"),
     ("parallel.py", "torch"),
     ("outputs.py", "torch"),
     ("profiled.py", "torch"),
@@ -94,11 +114,11 @@ OPTIONAL = {
     ("swap.py", "torch"),
     ("tensors.py", "torch"),
     ("torch_chain.py", "torch"),
-    ("torch_ops.py", "torch"),
+    ("torch_formula.py", "torch"),
     ("triton_measuring.py", "torch"),
     ("triton.py", "torch"),
     ("triton_recorder.py", "triton"),
-    ("trying.py", "torch"),
+    ("model_trial.py", "torch"),
     ("user_model.py", "torch"),
     ("worker.py", "torch"),
 }
@@ -138,23 +158,24 @@ def walk(node: ast.AST, typing_too: bool) -> Iterator[ast.AST]:
 
 
 def part_of(path: Path) -> str:
-    return part_named([part.removesuffix(".py") for part in path.relative_to(WAVESIM).parts])
+    package = WAVESIM_GPU if WAVESIM_GPU in path.parents else WAVESIM
+    return part_named([part.removesuffix(".py") for part in path.relative_to(package).parts])
 
 
 def part_named(names: Sequence[str]) -> str:
-    """The room that a module is in: a folder of wavesim, or a folder of one that has a rank of its own."""
+    """The room that a module is in: a folder of the package, or a folder of one that has its own rank."""
     inner = "/".join(names[:2])
     return inner if inner in RANKS else names[0]
 
 
-def part_arrows() -> set[tuple[str, str]]:
+def part_arrows(package: Path = WAVESIM) -> set[tuple[str, str]]:
     arrows = set()
-    for path in sources(WAVESIM):
+    for path in sources(package):
         if path == WAVESIM / "__init__.py":
             continue
         for name in imports(path):
             owner, *rest = name.split(".")
-            if owner == "wavesim" and rest and part_named(rest) != part_of(path):
+            if owner == package.name and rest and part_named(rest) != part_of(path):
                 arrows.add((part_of(path), part_named(rest)))
     return arrows
 
@@ -174,18 +195,26 @@ def run_python(code: str, cwd: Path) -> str:
     return done.stdout
 
 
-def test_every_part_of_wavesim_has_a_rank():
-    assert {part_of(path) for path in sources(WAVESIM)} - {"__init__"} <= set(RANKS)
+BOTH = pytest.mark.parametrize(
+    ("package", "ranks"), [(WAVESIM, RANKS), (WAVESIM_GPU, GPU_RANKS)], ids=["wavesim", "wavesim_gpu"]
+)
 
 
-def test_imports_point_from_higher_parts_to_lower_ones():
-    wrong = {f"{a} -> {b}" for a, b in part_arrows() if b in RANKS and RANKS[b] > RANKS[a]}
+@BOTH
+def test_every_part_has_a_rank(package, ranks):
+    assert {part_of(path) for path in sources(package)} - {"__init__"} <= set(ranks)
+
+
+@BOTH
+def test_imports_point_from_higher_parts_to_lower_ones(package, ranks):
+    wrong = {f"{a} -> {b}" for a, b in part_arrows(package) if b in ranks and ranks[b] > ranks[a]}
     assert not wrong
 
 
-def test_parts_of_equal_rank_never_import_each_other_in_a_circle():
+@BOTH
+def test_parts_of_equal_rank_never_import_each_other_in_a_circle(package, ranks):
     graph: dict[str, set[str]] = {}
-    for importer, imported in part_arrows():
+    for importer, imported in part_arrows(package):
         graph.setdefault(importer, set()).add(imported)
     list(graphlib.TopologicalSorter(graph).static_order())
 
@@ -286,5 +315,5 @@ def test_describing_and_loading_need_neither_simpy_nor_plotly_nor_cupy(tmp_path)
 
 
 def test_the_gpu_package_and_its_command_start_without_cupy(tmp_path):
-    parts = "wavesim_gpu.runner, wavesim_gpu.bench.labs.device_launch"
+    parts = "wavesim_gpu.run.runner, wavesim_gpu.bench.labs.device_launch"
     run_python(f"{WITHOUT_HEAVY}; import wavesim_gpu, wavesim_gpu.__main__, {parts}", tmp_path)

@@ -82,7 +82,7 @@ def from_ours():
 
     from wavesim_gpu.driver.compiler import Build, compile_cubin
     from wavesim_gpu.driver.functions import GENERATED
-    from wavesim_gpu.planned_kernels import kernels_of
+    from wavesim_gpu.run.planned_kernels import kernels_of
 
     tiles = {"portable": (64, 64, 32), "hopper": (64, 128, 64)}
     for case in cases():

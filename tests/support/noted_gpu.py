@@ -17,11 +17,12 @@ from pretended_gpu import Anything, Pinned, pretended_cupy
 
 from wavesim.model.device import load
 from wavesim_gpu.cusync.layout import GEMM_PARAMS, SYNC_PARAMS
-from wavesim_gpu.driver import call_states, calls, driver_api, functions
+from wavesim_gpu.driver import driver_api, functions
 from wavesim_gpu.driver.cubin_cache import Cubin
-from wavesim_gpu.kernels.sm90 import tensor_map
-from wavesim_gpu.kernels.sm90.parameters import PARAMS
+from wavesim_gpu.kernels.gemm.sm90 import tensor_map
+from wavesim_gpu.kernels.gemm.sm90.parameters import PARAMS
 from wavesim_gpu.layers import planned
+from wavesim_gpu.run import call_states, calls
 
 CONTEXT = 0xC0
 INVALID_CONTEXT, STREAM_CAPTURE_UNSUPPORTED = 201, 900

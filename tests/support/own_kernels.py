@@ -24,15 +24,15 @@ from wavesim.workloads.attention_chain import paper_attention
 from wavesim_gpu.bench.kinds.foreign.kernels import GEMM, ROWS, gemm_name, softmax_name
 from wavesim_gpu.bench.labs import copies, primitives, wait_costs
 from wavesim_gpu.characterise.bench import FOLDER as MICROBENCHMARKS
-from wavesim_gpu.driver import clock_stamps
 from wavesim_gpu.driver.compiler import Build, compile_cubin
 from wavesim_gpu.driver.functions import GENERATED
 from wavesim_gpu.driver.kernel_sources import ROOT
-from wavesim_gpu.kernels import control, elementwise
 from wavesim_gpu.kernels.attention.head_product import HeadProducts
 from wavesim_gpu.kernels.backends import backend_of
-from wavesim_gpu.kernels.sm90.gemm_sm90 import ChainedHopper
-from wavesim_gpu.planned_kernels import kernels_of
+from wavesim_gpu.kernels.elementwise import elementwise
+from wavesim_gpu.kernels.gemm.sm90.gemm_sm90 import ChainedHopper
+from wavesim_gpu.run import clock_stamps, control
+from wavesim_gpu.run.planned_kernels import kernels_of
 
 ALL = ("sm_80", "sm_90a", "sm_100", "sm_120")
 EXAMPLES = ROOT.parent / "examples"

@@ -11,9 +11,10 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from wavesim_gpu.driver import cublas_library, cublaslt, driver_api, product_pair
+from wavesim_gpu.cublas import cublas_library, cublaslt, product_pair
+from wavesim_gpu.driver import driver_api
 from wavesim_gpu.driver.element_types import from_float32, to_float32
-from wavesim_gpu.kernels import elementwise
+from wavesim_gpu.kernels.elementwise import elementwise
 
 WORKSPACE = 1 << 20
 KINDS = {number: name for name, number in cublas_library.TYPES.items()}

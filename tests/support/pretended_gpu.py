@@ -161,23 +161,15 @@ class CompileAhead:
         device = load("h200")
         # What is really installed must not meet addresses that mean nothing.
         sys.modules |= {"cupy": pretended_cupy(device), "torch": None, "triton": None}
-        from wavesim_gpu import runner
         from wavesim_gpu.bench.labs import copies
+        from wavesim_gpu.cublas import cublas_library
         from wavesim_gpu.cusync.sync_state import SyncState
-        from wavesim_gpu.driver import (
-            call_states,
-            calls,
-            compiler,
-            cublas_library,
-            driver,
-            functions,
-            launches,
-            operands,
-        )
-        from wavesim_gpu.kernels.sm90 import tensor_map
+        from wavesim_gpu.driver import compiler, driver_api, functions, kernel_launch
+        from wavesim_gpu.kernels.gemm.sm90 import tensor_map
         from wavesim_gpu.layers import planned
         from wavesim_gpu.peers import programs
-        from wavesim_gpu.runner import CupyRunner, OutputCheck
+        from wavesim_gpu.run import call_states, calls, operands, runner
+        from wavesim_gpu.run.runner import CupyRunner, OutputCheck
 
         self.build = compiler.build_and_keep
         compiler.build_and_keep = self.note
@@ -189,8 +181,8 @@ class CompileAhead:
         )
         for room in (calls, call_states, planned):
             room.allowed_while_capturing = nullcontext
-        driver._library = NoLibrary
-        launches.launch_extended = lambda *args: None
+        driver_api._library = NoLibrary
+        kernel_launch.launch_extended = lambda *args: None
         copies.verdict_of = lambda *args: OutputCheck({}, True, True)
         runner.interleaved_ns = lambda contenders, rounds: [[1000] * rounds for _ in contenders]
         runner.run_in_turn = lambda contenders: None

@@ -103,7 +103,7 @@ def instances(case):
     from wavesim.codegen.cuda import stage_header
     from wavesim.model.device import load
     from wavesim_gpu.driver.compiler import Build
-    from wavesim_gpu.planned_kernels import kernels_of
+    from wavesim_gpu.run.planned_kernels import kernels_of
 
     pipeline, plan = described(case)
     backend = "hopper"

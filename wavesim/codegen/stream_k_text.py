@@ -13,7 +13,7 @@ from pathlib import Path
 from wavesim.plan.stream_k_partition import FUNCTIONS
 from wavesim.safe_io.writing import write_text
 
-HEADER = Path(__file__).parents[2] / "gpu/wavesim_gpu/kernels/sm90/stream_k_partition.cuh"
+HEADER = Path(__file__).parents[2] / "gpu/wavesim_gpu/kernels/gemm/sm90/stream_k_partition.cuh"
 _OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "/", ast.Mod: "%", ast.Lt: "<"}
 _TOP = """\
 // Stream-K's partition. Written by wavesim/codegen/stream_k_text.py from wavesim/plan/stream_k_partition.py,

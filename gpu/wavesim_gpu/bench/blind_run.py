@@ -37,7 +37,7 @@ from wavesim.trace.trace_archive import pack_traces
 from wavesim_gpu.bench.blind_worker import Worker
 from wavesim_gpu.bench.kinds.gemms import ComparedSize
 from wavesim_gpu.bench.measuring_process import WorkerError
-from wavesim_gpu.driver.gpu_at_hand import require_gpu
+from wavesim_gpu.driver.current_gpu import require_gpu
 
 REPEATS = 2
 MOST_BREAKDOWNS = 2  # of one family of kernels, one after the other; the rest of the family is left out

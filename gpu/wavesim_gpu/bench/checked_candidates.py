@@ -14,11 +14,11 @@ from wavesim.errors import DeadlockError
 from wavesim_gpu.bench.result_rows import time_together
 from wavesim_gpu.driver.clocks import Sampler
 from wavesim_gpu.driver.element_types import to_float32
-from wavesim_gpu.driver.operands import Operands, poison
-from wavesim_gpu.driver.references import is_right, relative_errors
-from wavesim_gpu.driver.timing import HEAD_START_NS, WARM_UP_S, Contender, Rounds
-from wavesim_gpu.program import Program
-from wavesim_gpu.runner import CupyRunner, OutputCheck
+from wavesim_gpu.run.operands import Operands, poison
+from wavesim_gpu.run.program import Program
+from wavesim_gpu.run.references import is_right, relative_errors
+from wavesim_gpu.run.runner import CupyRunner, OutputCheck
+from wavesim_gpu.run.timing import HEAD_START_NS, WARM_UP_S, Contender, Rounds
 
 NONE = Rounds([], [])  # of what was not timed
 Entries = Mapping[str, "CheckedCandidate"]

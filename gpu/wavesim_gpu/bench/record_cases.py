@@ -13,7 +13,7 @@ from wavesim.evaluation.stored_kernels import kernels_named
 from wavesim.plan.plan import Plan
 from wavesim.trace.trace import Trace
 from wavesim.workloads.catalogue import workload
-from wavesim_gpu.runner import CupyRunner
+from wavesim_gpu.run.runner import CupyRunner
 
 PLANS = ("stream", "row", "tile")
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from wavesim_gpu.driver.clocks import Sampler
-from wavesim_gpu.driver.timing import HEAD_START_NS, WARM_UP_S, Contender, Rounds, interleaved
-from wavesim_gpu.runner import OutputCheck
+from wavesim_gpu.run.runner import OutputCheck
+from wavesim_gpu.run.timing import HEAD_START_NS, WARM_UP_S, Contender, Rounds, interleaved
 
 RESULTS = Path(__file__).parents[2] / "results"
 # To choose by, in two steps; the figures come from later rounds. Of many candidates over few rounds the

@@ -2,7 +2,7 @@
 
 Example: an operator changed in the copy kernel, and `python -m wavesim_gpu report` says that the results in
 gpu/results were measured with other sources, as it does for the GEMM.
-`runtime/kernel_sources.py` says what counts.
+`driver/kernel_sources.py` says what counts.
 """
 
 from pathlib import Path
@@ -13,7 +13,13 @@ from wavesim_gpu.kernels.backends import backend_named
 
 # Beside GEMMs: copy pairs, primitives, the wait-kernel, and what follows a product of cuBLASLt.
 BESIDE = tuple(
-    ROOT / "kernels" / name for name in ("copy.cu", "primitives.cu", "control.cu", "elementwise.cu")
+    ROOT / name
+    for name in (
+        "kernels/elementwise/copy.cu",
+        "bench/labs/primitives.cu",
+        "run/control.cu",
+        "kernels/elementwise/elementwise.cu",
+    )
 )
 
 

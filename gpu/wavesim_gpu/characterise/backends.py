@@ -22,13 +22,13 @@ from wavesim.workloads.hopper import BLOCKS, TILE_K
 from wavesim_gpu.characterise.bench import MicroBench
 from wavesim_gpu.characterise.readings import MeasuredConstant
 from wavesim_gpu.driver.compiler import Build
-from wavesim_gpu.driver.functions import compile_ahead
-from wavesim_gpu.driver.timing import Contender, run_in_turn
 from wavesim_gpu.kernels.backends import backend_named
-from wavesim_gpu.kernels.sm80.gemm import Portable
-from wavesim_gpu.kernels.sm90.gemm_sm90 import HOPPER_CAPABILITY, Hopper
-from wavesim_gpu.program import Program
-from wavesim_gpu.runner import CupyRunner
+from wavesim_gpu.kernels.gemm.sm80.gemm import Portable
+from wavesim_gpu.kernels.gemm.sm90.gemm_sm90 import HOPPER_CAPABILITY, Hopper
+from wavesim_gpu.run.planned_kernels import compile_ahead
+from wavesim_gpu.run.program import Program
+from wavesim_gpu.run.runner import CupyRunner
+from wavesim_gpu.run.timing import Contender, run_in_turn
 
 TILE, COLUMNS, REPLAYS, WARM_UPS = (128, 256), 4, 25, 5
 PLACES = 8  # in memory, one after the other: where operands lie moves a block's time by more than its noise

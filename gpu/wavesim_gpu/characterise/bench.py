@@ -18,7 +18,7 @@ from wavesim.model.device import Device
 from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.driver.device import query, require_cupy
 from wavesim_gpu.driver.functions import Function, load_function
-from wavesim_gpu.kernels import control
+from wavesim_gpu.run import control
 
 FOLDER = Path(__file__).parent
 HOLD_NS = 60_000  # the GPU is held this long while the host queues what is to be timed

@@ -25,8 +25,8 @@ from wavesim_gpu.characterise import backends, clock, dispatch, launches, memory
 from wavesim_gpu.characterise.bench import MicroBench
 from wavesim_gpu.characterise.device_file import capped_clock, conditions_of, text_of
 from wavesim_gpu.characterise.readings import MeasuredConstant, difference, is_steady, together
+from wavesim_gpu.driver.current_gpu import GpuState, require_gpu
 from wavesim_gpu.driver.device import versions
-from wavesim_gpu.driver.gpu_at_hand import GpuState, require_gpu
 
 HELP = "measure launches, semaphores, memory, clock and sharing of this GPU; writes its device file"
 SECONDS = 110.0

@@ -11,7 +11,7 @@ from wavesim.costs.constants import unit_of
 from wavesim.model.device import Device
 from wavesim_gpu.characterise.clock import REACHED
 from wavesim_gpu.characterise.readings import MeasuredConstant
-from wavesim_gpu.driver.gpu_at_hand import GpuState, disturbances
+from wavesim_gpu.driver.current_gpu import GpuState, disturbances
 
 HEAD = (
     "# Made by `python -m wavesim_gpu characterise`, and replaced as a whole. "

@@ -11,8 +11,7 @@ import numpy as np
 
 from wavesim_gpu.characterise.bench import MicroBench
 from wavesim_gpu.characterise.readings import MeasuredConstant
-from wavesim_gpu.driver.launch_attributes import launch_extended
-from wavesim_gpu.kernels.stage_backend import KernelLaunch
+from wavesim_gpu.driver.kernel_launch import KernelLaunch, launch_extended
 
 FILE, THREADS, WORK_NS = "launches.cu", 256, 3_000
 SHARED_SHARE = 0.75  # of what a block may have: GEMMs take most of it

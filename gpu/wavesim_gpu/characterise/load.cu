@@ -2,7 +2,7 @@
 
 #include <cusync/clock.cuh>
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-#include <kernels/sm90/wgmma.cuh>
+#include <kernels/gemm/sm90/wgmma.cuh>
 #endif
 
 constexpr unsigned most_polls = 1u << 24;  // seconds: nobody waits for ever

@@ -67,13 +67,13 @@ ERROR_BUFFER = np.dtype(
     ]
 )
 
-# kernels/sm80/gemm.cu, GemmParams.
+# kernels/gemm/sm80/gemm.cu, GemmParams.
 GEMM_PARAMS = np.dtype(
     [(name, "<u8") for name in ("a", "b", "c", "partials", "tickets")]
     + [(name, "<i4") for name in ("m", "n", "k", "padding")]
 )
 
-# kernels/control.cu, WaitKernelParams.
+# run/control.cu, WaitKernelParams.
 WAIT_KERNEL_PARAMS = np.dtype(
     [
         ("producers", "<i4", (MAX_AWAITED_STARTS,)),

@@ -1,7 +1,7 @@
 """Kernels as loaded functions: compiled for this GPU, with the full shared-memory carve-out.
 
 Example: `load_function(SOURCE, "gemm<TileConfig<...>>", Build(), header=text)` compiles once, keeps the
-machine code on disk and the function in memory; `compile_ahead` does that for many plans at once.
+machine code on disk and the function in memory.
 """
 
 from collections.abc import Iterable
@@ -10,14 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wavesim.codegen.cuda import stage_header
 from wavesim.model.kernel import Block
-from wavesim.model.pipeline import Pipeline
-from wavesim.plan.plan import Plan
 from wavesim_gpu.driver.compiler import Build, compile_cubin
-from wavesim_gpu.driver.device import architecture, query, require_cupy
-from wavesim_gpu.kernels.backends import DEFAULT
-from wavesim_gpu.planned_kernels import kernels_of
+from wavesim_gpu.driver.device import architecture, require_cupy
 
 FULL_CARVEOUT = 100  # percent: without it kernels that ask for less shared memory shut each other out
 GENERATED = "generated.cuh"  # how kernels include their stage's generated header
@@ -66,7 +61,7 @@ def load_function(
 
 
 @dataclass(frozen=True)
-class Wanted:
+class KernelSpec:
     """A kernel to be compiled: its file, template instance or name, build, and text of <generated.cuh>."""
 
     source: Path
@@ -75,16 +70,7 @@ class Wanted:
     header: str
 
 
-def wanted_kernels(pipeline: Pipeline, plan: Plan, build: Build, default: str = DEFAULT) -> set[Wanted]:
-    """Those of a pipeline under a plan; `default` is the backend of stages that name none."""
-    texts = {stage.name: stage_header(pipeline, plan, stage.name).text for stage in pipeline.stages}
-    kernels = kernels_of(pipeline, plan, query(), default)
-    return {
-        Wanted(kernel.source, kernel.launch.expression, build, kernel.header(texts)) for kernel in kernels
-    }
-
-
-def compile_all(wanted: Iterable[Wanted]) -> None:
+def compile_all(wanted: Iterable[KernelSpec]) -> None:
     """Compiles each once, in threads, for the cache that loading reads."""
     arch = architecture(require_cupy())
     with ThreadPoolExecutor() as pool:
@@ -101,16 +87,6 @@ def compile_all(wanted: Iterable[Wanted]) -> None:
         ]
         for compiled in done:
             compiled.result()
-
-
-def compile_ahead(
-    pipeline: Pipeline, plans: Iterable[Plan], builds: Iterable[Build], default: str = DEFAULT
-) -> None:
-    """The kernels of several plans of one pipeline, in several builds."""
-    plans = list(plans)
-    compile_all(
-        one for build in builds for plan in plans for one in wanted_kernels(pipeline, plan, build, default)
-    )
 
 
 def _instances(name: str) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from wavesim.plan.order import RowMajor
 from wavesim_gpu.cusync.sync_state import SyncState
-from wavesim_gpu.driver.device_launch import DeviceLaunch
+from wavesim_gpu.driver.kernel_launch import DeviceLaunch
 from wavesim_gpu.hang.launch_facts import Fields
 
 

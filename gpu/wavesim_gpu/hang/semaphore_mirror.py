@@ -17,7 +17,7 @@ from ctypes import byref, c_int
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from wavesim.errors import DescriptionError, OutputError
 from wavesim.safe_io.writing import write_bytes
@@ -26,8 +26,8 @@ from wavesim_gpu.cusync.layout import ERROR_BUFFER
 from wavesim_gpu.cusync.sync_state import SyncState, counter_name
 from wavesim_gpu.driver.device import require_cupy
 from wavesim_gpu.driver.driver_api import require_driver
-from wavesim_gpu.driver.launches import Launches
 from wavesim_gpu.hang.launch_facts import Fields, LaunchFacts
+from wavesim_gpu.hang.planned_run import PlannedRun
 
 DEVICE_TO_HOST = 2  # cudaMemcpyKind
 PAGE, WORD = mmap.PAGESIZE, 4
@@ -59,6 +59,13 @@ def counters(
     if awaited is not None:
         fields["awaited"] = awaited if isinstance(awaited, int) else list(awaited)
     return Mirrored(address, count * WORD, "arrays", fields | {"waiters": list(waiters)})
+
+
+class MirroredProgram(Protocol):
+    """What a mirror needs of a program: its state on the device, and the run that it repeats."""
+
+    sync: SyncState
+    run: PlannedRun
 
 
 def of_state(sync: SyncState) -> list[Mirrored]:
@@ -96,7 +103,7 @@ def of_state(sync: SyncState) -> list[Mirrored]:
 
 @contextmanager
 def mirror_semaphores(
-    path: str | Path, *what: Launches | Mirrored, every_ms: float = 100
+    path: str | Path, *what: "MirroredProgram | Mirrored", every_ms: float = 100
 ) -> Iterator["SemaphoreMirror"]:
     """Copies until it is left. At most one program, whose launches the file describes too.
 
@@ -106,7 +113,7 @@ def mirror_semaphores(
         raise DescriptionError(
             f"every_ms is {every_ms!r}; it must be {SHORTEST_MS} to {LONGEST_MS}, milliseconds between copies"
         )
-    programs = [one for one in what if isinstance(one, Launches)]
+    programs = [one for one in what if not isinstance(one, Mirrored)]
     if len(programs) > 1:
         raise DescriptionError("mirror_semaphores takes one program; use a mirror, with a file, for each")
     parts = [one for one in what if isinstance(one, Mirrored)]
@@ -116,7 +123,7 @@ def mirror_semaphores(
         yield mirror
 
 
-def _situation(path: Path, program: Launches) -> Fields:
+def _situation(path: Path, program: "MirroredProgram") -> Fields:
     facts, run = LaunchFacts(), program.run
     parts = {}
     for address in run.addresses:

@@ -12,16 +12,16 @@ from wavesim_gpu.kernels.attention.attention_sm80 import PortableAttention
 from wavesim_gpu.kernels.attention.attention_sm90 import HopperAttention
 from wavesim_gpu.kernels.attention.decode import PortableDecode
 from wavesim_gpu.kernels.attention.head_product import HeadProducts
-from wavesim_gpu.kernels.backend import Backend
 from wavesim_gpu.kernels.convolution.conv_sm80 import PortableConvolution
 from wavesim_gpu.kernels.convolution.conv_sm90 import ChainedHopperConvolution, HopperConvolution
-from wavesim_gpu.kernels.own import Own
+from wavesim_gpu.kernels.gemm.gemm_backend import Backend
+from wavesim_gpu.kernels.gemm.sm80.gemm import Portable
+from wavesim_gpu.kernels.gemm.sm90.gemm_sm90 import ChainedHopper, Hopper
 from wavesim_gpu.kernels.rows.copy_tiles import TileCopy
 from wavesim_gpu.kernels.rows.norm import RowNorm
 from wavesim_gpu.kernels.rows.softmax import RowSoftmax
-from wavesim_gpu.kernels.sm80.gemm import Portable
-from wavesim_gpu.kernels.sm90.gemm_sm90 import ChainedHopper, Hopper
 from wavesim_gpu.kernels.stage_backend import StageBackend
+from wavesim_gpu.kernels.user_kernel import Own
 
 BACKENDS: dict[str, Backend] = {  # of GEMMs
     Portable.name: Portable(),

@@ -16,30 +16,10 @@ from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.plan import Plan
+from wavesim_gpu.driver.kernel_launch import KernelLaunch
 
 PARTS = ("schedule", "launch", "sync")
 SEMAPHORES = "semaphores"  # every synchronisation with semaphores, whatever its policy
-
-
-@dataclass(frozen=True)
-class KernelLaunch:
-    """How one stage is launched.
-
-    `expression` is the template instance or the name, `blocks` the one-dimensional grid: one per tile and
-    split, or fewer for a persistent kernel. `cluster` blocks form a cluster; `is_dependent` starts the kernel
-    before the one ahead of it in its stream has ended (programmatic dependent launch). `is_cooperative`: the
-    driver refuses it unless all blocks can be resident at once. `source` is the file of a user's own kernel,
-    None for the backend's.
-    """
-
-    expression: str
-    threads: int
-    dynamic_shared_bytes: int
-    blocks: int
-    cluster: int = 1
-    is_dependent: bool = False
-    is_cooperative: bool = False
-    source: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -86,7 +66,7 @@ class StageBackend(ABC):
     simulator assumes: how much a block of these kernels loads before it waits follows from its shared memory.
     With `resets_tickets` the kernels leave the tickets of split K at zero themselves. With `begins_calls` one
     that is launched before what is ahead of it in the stream has ended waits for that, where it is told to,
-    before it touches memory (`begins_call` in kernels/sm90/block.cuh).
+    before it touches memory (`begins_call` in kernels/gemm/sm90/block.cuh).
     """
 
     name: ClassVar[str]

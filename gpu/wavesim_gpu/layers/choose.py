@@ -18,7 +18,7 @@ from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
 from wavesim.predict.pair_schedule import ScheduledProduct, overlapped_ns
 from wavesim_gpu.kernels.backends import backend_named
-from wavesim_gpu.kernels.sm90.gemm_sm90 import HOPPER_CAPABILITY
+from wavesim_gpu.kernels.gemm.sm90.gemm_sm90 import HOPPER_CAPABILITY
 from wavesim_gpu.layers.candidates import FUSED, IN_TURN, ONE_WAVE, ROWS, Cut, MlpCandidate
 from wavesim_gpu.layers.description import MlpShape
 

@@ -8,10 +8,10 @@ values are halves of one matrix it is three. It takes every shape, on every GPU 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wavesim_gpu.driver.cublas_library import library_version, workspace_bytes
-from wavesim_gpu.driver.cublaslt import Matrix, Product
-from wavesim_gpu.driver.product_pair import ProductPair
-from wavesim_gpu.kernels.elementwise import Elementwise
+from wavesim_gpu.cublas.cublas_library import library_version, workspace_bytes
+from wavesim_gpu.cublas.cublaslt import Matrix, Product
+from wavesim_gpu.cublas.product_pair import ProductPair
+from wavesim_gpu.kernels.elementwise.elementwise import Elementwise
 from wavesim_gpu.layers.description import GATED, MlpCall, MlpShape
 
 ELEMENT_BYTES = 2

@@ -32,7 +32,6 @@ from wavesim_gpu.layers import prepared, tuning
 from wavesim_gpu.layers.arguments import Layout, layout_of
 from wavesim_gpu.layers.choose import Choice
 from wavesim_gpu.layers.prepared import PreparedLayout
-from wavesim_gpu.layers.torch_ops import in_torch_ops
 
 LIMIT_S = 30.0
 LIMIT_NS = round(LIMIT_S * 1e9)
@@ -192,12 +191,24 @@ def _needs_gradient(arrays: tuple[Any, ...]) -> bool:
 
 def _torch_op(arrays: tuple[Any, ...], activation: Any) -> Any:
     """PyTorch's operation, which has a backward pass and can be traced."""
-    from wavesim_gpu.torch.ops import MlpOperands, operation  # noqa: PLC0415  # for those who have PyTorch
+    from wavesim_gpu.layers.torch_operator import (  # noqa: PLC0415  # for those who have PyTorch
+        MlpOperands,
+        operation,
+    )
 
     x, w1, w2, gate, b1, b_gate, b2, out = arrays
     if out is not None:
         raise DescriptionError("out is given where a gradient is wanted or a graph is traced; leave it out")
     return operation(MlpOperands(x, w1, w2, gate, activation, b1, b_gate, b2))
+
+
+def _in_torch_ops(arrays: tuple[Any, ...], activation: Any) -> Any:
+    """By PyTorch alone: neither ours nor cuBLASLt can be had, or x begins where TMA cannot read."""
+    from wavesim_gpu.layers.torch_formula import MlpOperands, forward  # noqa: PLC0415  # as above
+
+    x, w1, w2, gate, b1, b_gate, b2, out = arrays
+    result = forward(MlpOperands(x, w1, w2, gate, activation, b1, b_gate, b2))
+    return result if out is None else out.copy_(result)
 
 
 def _limit_ns(limit_s: float) -> int:
@@ -230,8 +241,7 @@ def _on_torch(found: PreparedLayout, arrays: tuple[Any, ...], limit_ns: int) -> 
     if not found.takes(addresses):
         found = found.for_any_address()
     if not found.can_launch:
-        activation = found.layout.shape.activation
-        return in_torch_ops(x, w1, w2, gate=gate, activation=activation, b1=b1, b_gate=b_gate, b2=b2, out=out)
+        return _in_torch_ops(arrays, found.layout.shape.activation)
     if is_captured or found.scratch_bytes > MOST_SCRATCH_BYTES:
         memory = _bytes_of_torch(found.scratch_bytes, device)
         found.launch(addresses, memory.data_ptr(), stream, is_captured, limit_ns)

@@ -19,15 +19,20 @@ from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
 from wavesim_gpu.cusync.sync_state import SyncState
-from wavesim_gpu.driver.call_states import CallState, CallStates
-from wavesim_gpu.driver.calls import process_log
 from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.driver.device import query, require_cupy
-from wavesim_gpu.driver.device_launch import DeviceLaunch
 from wavesim_gpu.driver.driver_api import OTHER_CONTEXT, current_context, in_context, require_driver
 from wavesim_gpu.driver.functions import Function, load_function
-from wavesim_gpu.driver.launch_attributes import launch_error
-from wavesim_gpu.driver.prepared_launches import (
+from wavesim_gpu.driver.kernel_launch import DeviceLaunch, KernelLaunch, launch_error
+from wavesim_gpu.driver.tensors import allowed_while_capturing
+from wavesim_gpu.hang.launch_recorder import active_recorder
+from wavesim_gpu.hang.planned_run import PlannedRun
+from wavesim_gpu.kernels.gemm.gemm_backend import Addresses
+from wavesim_gpu.layers.description import MlpCall, MlpShape
+from wavesim_gpu.run.call_states import CallState, CallStates
+from wavesim_gpu.run.calls import process_log
+from wavesim_gpu.run.planned_kernels import PlannedKernel, kernels_of
+from wavesim_gpu.run.prepared_launches import (
     OPERANDS,
     CallTemplate,
     LaunchTemplate,
@@ -36,13 +41,6 @@ from wavesim_gpu.driver.prepared_launches import (
     StageTemplate,
     are_words,
 )
-from wavesim_gpu.driver.tensors import allowed_while_capturing
-from wavesim_gpu.hang.launch_recorder import active_recorder
-from wavesim_gpu.hang.planned_run import PlannedRun
-from wavesim_gpu.kernels.backend import Addresses
-from wavesim_gpu.kernels.stage_backend import KernelLaunch
-from wavesim_gpu.layers.description import MlpCall, MlpShape
-from wavesim_gpu.planned_kernels import PlannedKernel, kernels_of
 
 READY_KEPT = (
     512  # launches with parameters made ready: layers of a model, times the outputs they alternate between
@@ -60,7 +58,7 @@ class PlannedMlp:
     `follows_closely`: the first kernel is launched by programmatic dependent launch too, so that it is there,
     waiting, when what is ahead of it in the stream ends. That is right after any kernel, of any library: no
     thread reads or writes memory, nor lets the second kernel start, before the grid ahead has ended and its
-    writes are visible (`begins_call` in kernels/sm90/block.cuh). Backends that do not
+    writes are visible (`begins_call` in kernels/gemm/sm90/block.cuh). Backends that do not
     know how to ignore it.
     Raises `DescriptionError` for a plan or a pipeline that it does not run, `CompileError` and `DeviceError`.
     """

@@ -15,16 +15,17 @@ from wavesim.errors import DescriptionError, DeviceError
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
-from wavesim_gpu.driver import calls
 from wavesim_gpu.driver.device import query
 from wavesim_gpu.driver.tensors import allowed_while_capturing, dense_strides
-from wavesim_gpu.layers import choose, kept
+from wavesim_gpu.layers import choose
+from wavesim_gpu.layers import tuning_cache as kept
 from wavesim_gpu.layers.arguments import ALIGNMENT, Layout
 from wavesim_gpu.layers.candidates import MlpCandidate
 from wavesim_gpu.layers.choose import Choice
 from wavesim_gpu.layers.description import MlpCall, MlpShape, Way
 from wavesim_gpu.layers.software import used_software
-from wavesim_gpu.planned_kernels import launched_safety
+from wavesim_gpu.run import calls
+from wavesim_gpu.run.planned_kernels import launched_safety
 
 OFF_BITS = ALIGNMENT - 1  # set in an address that is no multiple
 MOST_LAYOUTS = 16384

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from wavesim.errors import DeviceError
-from wavesim_gpu.driver.cublas_library import library_version
+from wavesim_gpu.cublas.cublas_library import library_version
 from wavesim_gpu.driver.device import versions
 from wavesim_gpu.driver.kernel_sources import source_hash
 from wavesim_gpu.kernels.backends import BACKENDS

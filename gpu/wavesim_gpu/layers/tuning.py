@@ -15,18 +15,20 @@ from typing import Any
 
 from wavesim.errors import CompileError, DeviceError, WavesimError
 from wavesim.model.device import Device
-from wavesim_gpu.driver.calls import check
 from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.driver.device import query, require_cupy
 from wavesim_gpu.driver.element_types import element_type, from_float32, to_float32
-from wavesim_gpu.driver.functions import compile_all, wanted_kernels
-from wavesim_gpu.driver.timing import Contender, interleaved_ns
-from wavesim_gpu.layers import kept, prepared
+from wavesim_gpu.driver.functions import compile_all
+from wavesim_gpu.layers import prepared
+from wavesim_gpu.layers import tuning_cache as kept
 from wavesim_gpu.layers.arguments import Layout
 from wavesim_gpu.layers.choose import LIBRARY, Choice, worth_timing
 from wavesim_gpu.layers.description import MlpCall, MlpShape, Way
 from wavesim_gpu.layers.library import LibraryMlp
 from wavesim_gpu.layers.software import used_software
+from wavesim_gpu.run.calls import check
+from wavesim_gpu.run.planned_kernels import wanted_kernels
+from wavesim_gpu.run.timing import Contender, interleaved_ns
 
 MOST = 8  # candidates of ours that are timed
 ROUNDS = 20

@@ -6,21 +6,20 @@ is half of what is left.
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wavesim.errors import DescriptionError, DeviceError
 from wavesim_gpu.driver.compiler import Build
-from wavesim_gpu.driver.device_launch import DeviceLaunch
 from wavesim_gpu.driver.functions import load_function
-from wavesim_gpu.kernels.stage_backend import KernelLaunch
+from wavesim_gpu.driver.kernel_launch import DeviceLaunch, KernelLaunch
+from wavesim_gpu.kernels.collective import SOURCES
 from wavesim_gpu.peers.groups import PeerGroup
 from wavesim_gpu.peers.layout import PING_PONG_PARAMS
 from wavesim_gpu.peers.memory import PeerLayout
 
-SOURCE = Path(__file__).with_name("ping_pong.cu")
+SOURCE = SOURCES / "ping_pong.cu"
 STEP_NS = 32  # by which the clock moves
 ROUNDS, LIMIT_NS = 200, 2_000_000_000
 

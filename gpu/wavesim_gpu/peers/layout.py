@@ -6,7 +6,7 @@ which rank this is.
 
 import numpy as np
 
-from wavesim_gpu.kernels.sm90.parameters import LAYER_PARAMS, PARAMS
+from wavesim_gpu.kernels.gemm.sm90.parameters import LAYER_PARAMS, PARAMS
 
 MAX_RANKS = 8
 MAX_WAITERS = 64

@@ -19,7 +19,7 @@ from wavesim.model.rows import Copy, Norm
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan
-from wavesim_gpu.kernels.sm90.tile_config import TILE_CONFIGS
+from wavesim_gpu.kernels.gemm.sm90.tile_config import TILE_CONFIGS
 from wavesim_gpu.peers.layout import MAX_RANKS
 
 SIZES = ("m", "n", "k", "ranks", "tile_m", "tile_n", "split_k", "group")

@@ -5,7 +5,6 @@ the second, whose tiles wait for the rows that the norm finishes on whatever ran
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,19 +14,19 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
 from wavesim_gpu.cusync.sync_state import SyncState
 from wavesim_gpu.driver.device import require_cupy
-from wavesim_gpu.driver.device_launch import DeviceLaunch
-from wavesim_gpu.kernels.backend import Addresses
-from wavesim_gpu.kernels.sm90.gemm_sm90 import Hopper
-from wavesim_gpu.kernels.sm90.parameters import record_of
-from wavesim_gpu.kernels.sm90.tensor_map import PANEL, encode, encode_sequences
-from wavesim_gpu.kernels.sm90.tile_config import TILE_CONFIGS, TILE_K, WgmmaTile
-from wavesim_gpu.kernels.stage_backend import KernelLaunch
+from wavesim_gpu.driver.kernel_launch import DeviceLaunch, KernelLaunch
+from wavesim_gpu.kernels.collective import SOURCES
+from wavesim_gpu.kernels.gemm.gemm_backend import Addresses
+from wavesim_gpu.kernels.gemm.sm90.gemm_sm90 import Hopper
+from wavesim_gpu.kernels.gemm.sm90.parameters import record_of
+from wavesim_gpu.kernels.gemm.sm90.tensor_map import PANEL, encode, encode_sequences
+from wavesim_gpu.kernels.gemm.sm90.tile_config import TILE_CONFIGS, TILE_K, WgmmaTile
 from wavesim_gpu.peers import layout as records
 from wavesim_gpu.peers.problem import SharedGemm, turns_of
 from wavesim_gpu.peers.rank_view import RankView, is_bf16
 from wavesim_gpu.peers.regions import ELEMENT, WORD
 
-GEMM = Path(__file__).with_name("gemm.cu")
+GEMM = SOURCES / "gemm.cu"
 # gemm_part.cuh: tiles go to who adds them; to the other of two ranks, and are added here; A comes from ranks.
 SCATTER, EXCHANGE, GATHER = "ScatterGemmParams", "ExchangeGemmParams", "GatherGemmParams"
 PARAMS_OF = {

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from wavesim_gpu.driver.device import require_cupy
-from wavesim_gpu.driver.device_launch import DeviceLaunch
 from wavesim_gpu.driver.functions import load_function
-from wavesim_gpu.kernels.stage_backend import KernelLaunch
+from wavesim_gpu.driver.kernel_launch import DeviceLaunch, KernelLaunch
 from wavesim_gpu.peers import layout as records
 from wavesim_gpu.peers.memory import SharedMemory
 from wavesim_gpu.peers.options import CallOptions, PeerBlocks

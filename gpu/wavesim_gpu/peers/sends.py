@@ -7,20 +7,19 @@ of tiles at a time; one warp before and after each copy waits for the tiles and 
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from wavesim_gpu.driver.device import require_cupy
-from wavesim_gpu.driver.device_launch import DeviceLaunch
-from wavesim_gpu.kernels.stage_backend import KernelLaunch
+from wavesim_gpu.driver.kernel_launch import DeviceLaunch, KernelLaunch
+from wavesim_gpu.kernels.collective import SOURCES
 from wavesim_gpu.peers import layout as records
 from wavesim_gpu.peers.problem import UNIT
 from wavesim_gpu.peers.rank_view import RankView
 from wavesim_gpu.peers.regions import ELEMENT, WORD
 
-SEND, COPY = (Path(__file__).with_name(name) for name in ("send.cu", "copy.cu"))
+SEND, COPY = (SOURCES / name for name in ("send.cu", "copy.cu"))
 THREADS = 512
 MAIN, BESIDE = 0, 1  # a rank's streams
 ANY_DIRECTION = 4  # cudaMemcpyDefault: the addresses say

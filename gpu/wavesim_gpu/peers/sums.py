@@ -4,20 +4,19 @@ Example: of a two-shot all-reduce rank 0's blocks add the tiles of even columns,
 and store the sums to all.
 """
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from wavesim_gpu.driver.device import require_cupy
-from wavesim_gpu.driver.device_launch import DeviceLaunch
-from wavesim_gpu.kernels.stage_backend import KernelLaunch
+from wavesim_gpu.driver.kernel_launch import DeviceLaunch, KernelLaunch
+from wavesim_gpu.kernels.collective import SOURCES
 from wavesim_gpu.peers import layout as records
 from wavesim_gpu.peers.problem import UNIT
 from wavesim_gpu.peers.rank_view import RankView, is_bf16
 from wavesim_gpu.record.layout import RECORD
 
-REDUCE = Path(__file__).with_name("reduce.cu")
+REDUCE = SOURCES / "reduce.cu"
 THREADS = 512
 
 

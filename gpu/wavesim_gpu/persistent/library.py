@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from wavesim.errors import DeviceError
-from wavesim_gpu.driver.cublas_library import Descriptor, Found, check, library, lt_handle, workspace_bytes
-from wavesim_gpu.driver.cublaslt import (
+from wavesim_gpu.cublas.cublas_library import Descriptor, Found, check, library, lt_handle, workspace_bytes
+from wavesim_gpu.cublas.cublaslt import (
     DESC_TRANS_A,
     PREFERENCE_WORKSPACE,
     TRANSPOSED,
@@ -24,8 +24,8 @@ from wavesim_gpu.driver.cublaslt import (
     Product,
 )
 from wavesim_gpu.driver.device import require_cupy
-from wavesim_gpu.driver.timing import Contender, interleaved_ns
 from wavesim_gpu.persistent.weights import BATCH, BATCHES, LAYERS, SHAPES, Weights, first_state
+from wavesim_gpu.run.timing import Contender, interleaved_ns
 
 ROWS = BATCH * BATCHES
 INT8, INT32, COMPUTE_INT32 = 3, 10, 72  # library_types.h and cublas_api.h

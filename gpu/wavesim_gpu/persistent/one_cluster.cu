@@ -16,7 +16,7 @@
 
 #include <persistent/element.cuh>
 #include <persistent/waiting.cuh>
-#include <kernels/sm90/mbarrier.cuh>
+#include <kernels/gemm/sm90/mbarrier.cuh>
 
 constexpr int blocks = 16, side_blocks = 8, inner_warps = 4, unit_warps = 7;
 constexpr int logit_warp = inner_warps, first_unit_warp = logit_warp + 1, logit_tiles = 2;

@@ -12,8 +12,7 @@ import numpy as np
 from wavesim.errors import DescriptionError, DeviceError
 from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.driver.functions import load_function
-from wavesim_gpu.driver.launch_attributes import launch_extended, most_clusters
-from wavesim_gpu.kernels.stage_backend import KernelLaunch
+from wavesim_gpu.driver.kernel_launch import KernelLaunch, launch_extended, most_clusters
 from wavesim_gpu.persistent.wavernn import Wavernn
 from wavesim_gpu.persistent.weights import BATCH, BATCHES, GATES, HALF, HIDDEN, Array, Weights
 

@@ -15,8 +15,7 @@ from wavesim.errors import DeadlockError, DescriptionError, DeviceError
 from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.driver.device import query, require_cupy
 from wavesim_gpu.driver.functions import Function, load_function
-from wavesim_gpu.driver.launch_attributes import launch_extended
-from wavesim_gpu.kernels.stage_backend import KernelLaunch
+from wavesim_gpu.driver.kernel_launch import KernelLaunch, launch_extended
 from wavesim_gpu.persistent.reference import worst_errors
 from wavesim_gpu.persistent.weights import (
     BATCH,

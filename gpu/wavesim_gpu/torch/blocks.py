@@ -20,9 +20,9 @@ from torch import Tensor, nn
 
 from wavesim.errors import DescriptionError
 from wavesim.safe_io.escaping import one_line
+from wavesim_gpu.layers import torch_formula as formula
 from wavesim_gpu.layers.description import GATED
-from wavesim_gpu.torch import formula
-from wavesim_gpu.torch.formula import MlpOperands
+from wavesim_gpu.layers.torch_formula import MlpOperands
 from wavesim_gpu.torch.modules import FastForward, MlpParts, is_hooked, why_not
 
 CONV1D = ("transformers.pytorch_utils", "Conv1D")  # GPT-2's linear layer, which stores (in, out)

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from wavesim_gpu.layers import mlp as layers_mlp
-from wavesim_gpu.torch.formula import MlpOperands, Optional
-from wavesim_gpu.torch.ops import needs_gradient, operation, register_on_gpu
+from wavesim_gpu.layers.torch_formula import MlpOperands, Optional
+from wavesim_gpu.layers.torch_operator import needs_gradient, operation, register_on_gpu
 
 
 def mlp(  # noqa: PLR0913  # an MLP has as many parts

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from wavesim.errors import DeadlockError
+from wavesim_gpu.layers import torch_formula as formula
 from wavesim_gpu.layers.description import GATED
-from wavesim_gpu.torch import formula
+from wavesim_gpu.layers.torch_formula import MlpOperands
 from wavesim_gpu.torch.direct import mlp
-from wavesim_gpu.torch.formula import MlpOperands
 
 _PLAIN = (Tensor, nn.Parameter)
 _DTYPES = (torch.float16, torch.bfloat16)

@@ -21,7 +21,7 @@ from wavesim.errors import DescriptionError, WavesimError
 from wavesim.model.collective import Collective
 from wavesim.sim.peers.tiles import split_of
 from wavesim_gpu.driver.device import require_cupy
-from wavesim_gpu.kernels.sm90.parameters import ALIGNMENT
+from wavesim_gpu.kernels.gemm.sm90.parameters import ALIGNMENT
 from wavesim_gpu.peers.choice import LIBRARY, PeerChoice, choice_of
 from wavesim_gpu.peers.groups import PeerGroup, ProcessPeers
 from wavesim_gpu.peers.memory import SharedMemory

@@ -19,8 +19,8 @@ from wavesim_gpu.driver.device import query
 from wavesim_gpu.layers import mlp as layers_mlp
 from wavesim_gpu.layers.choose import Choice, choose
 from wavesim_gpu.layers.description import GATED, MlpShape
+from wavesim_gpu.layers.torch_formula import MlpOperands
 from wavesim_gpu.torch.blocks import mlps_of, parts_of
-from wavesim_gpu.torch.formula import MlpOperands
 from wavesim_gpu.torch.modules import FastForward, MlpParts, original_of, swapped_for
 from wavesim_gpu.torch.report import KeptBlock, OptimizeReport, SwappedBlock
 

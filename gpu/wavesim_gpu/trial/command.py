@@ -52,9 +52,9 @@ def run(options: argparse.Namespace) -> int:
         import torch  # noqa: F401, PLC0415  # named in the error
     except ImportError as error:
         raise DeviceError(f"PyTorch is not installed ({error}); pip install torch") from error
+    from wavesim_gpu.trial.model_trial import TrialOptions, try_model  # noqa: PLC0415
     from wavesim_gpu.trial.trial_page import write_trial_page  # noqa: PLC0415  # the others start without these
     from wavesim_gpu.trial.trial_text import json_object, report_text  # noqa: PLC0415
-    from wavesim_gpu.trial.trying import TrialOptions, try_model  # noqa: PLC0415
     from wavesim_gpu.trial.user_model import load_user_model  # noqa: PLC0415
 
     user = load_user_model(options.model)

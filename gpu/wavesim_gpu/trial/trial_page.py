@@ -10,6 +10,7 @@ import numpy as np
 
 from wavesim.safe_io.escaping import Markup, element
 from wavesim.safe_io.writing import write_text
+from wavesim_gpu.trial.model_trial import TrialResult
 from wavesim_gpu.trial.step_times import StepTimes
 from wavesim_gpu.trial.trial_text import (
     STEP_COLUMNS,
@@ -23,7 +24,6 @@ from wavesim_gpu.trial.trial_text import (
     step_caption,
     step_rows,
 )
-from wavesim_gpu.trial.trying import TrialResult
 
 PAGE = Markup("""<!DOCTYPE html>
 <html lang="en">

@@ -25,7 +25,7 @@ from wavesim.safe_io.options import OneLineParser
 from wavesim.safe_io.program import run_program
 from wavesim.safe_io.writing import write_text
 from wavesim_gpu.driver.device import query, versions
-from wavesim_gpu.runner import current_commit
+from wavesim_gpu.run.runner import current_commit
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = "python -m faults"

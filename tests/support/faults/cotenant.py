@@ -14,9 +14,8 @@ import numpy as np
 
 from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.driver.device import query, require_cupy
-from wavesim_gpu.driver.device_launch import DeviceLaunch
 from wavesim_gpu.driver.functions import load_function
-from wavesim_gpu.kernels.stage_backend import KernelLaunch
+from wavesim_gpu.driver.kernel_launch import DeviceLaunch, KernelLaunch
 
 SOURCE = Path(__file__).with_name("faults.cu")
 LEFT_BYTES = 8 << 10  # of an SM's shared memory: too little for a GEMM, enough for blocks that ask for none

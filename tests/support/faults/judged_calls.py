@@ -12,17 +12,16 @@ import numpy as np
 
 from faults.cotenant import SOURCE
 from wavesim.errors import DescriptionError
-from wavesim_gpu.driver.calls import FailedCallsError, check, process_log
 from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.driver.device import require_cupy
-from wavesim_gpu.driver.device_launch import DeviceLaunch
 from wavesim_gpu.driver.element_types import TOLERANCE
 from wavesim_gpu.driver.functions import load_function
-from wavesim_gpu.kernels.stage_backend import KernelLaunch
+from wavesim_gpu.driver.kernel_launch import DeviceLaunch, KernelLaunch
 from wavesim_gpu.layers import prepared
 from wavesim_gpu.layers.candidates import MlpCandidate
 from wavesim_gpu.layers.description import MlpShape
 from wavesim_gpu.layers.mlp import mlp, way_of
+from wavesim_gpu.run.calls import FailedCallsError, check, process_log
 
 # k, n1, n2: the first product takes longer than a launch, so that the second waits.
 SIZES = (8192, 512, 256)

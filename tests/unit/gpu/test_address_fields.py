@@ -17,9 +17,9 @@ from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import StreamSync
 from wavesim.plan.semaphores import semaphore_arrays
 from wavesim_gpu.cusync.waits import wait_schedule
-from wavesim_gpu.kernels.backend import Addresses
 from wavesim_gpu.kernels.backends import BACKENDS, backend_named, require_runs
-from wavesim_gpu.kernels.sm90 import tensor_map
+from wavesim_gpu.kernels.gemm.gemm_backend import Addresses
+from wavesim_gpu.kernels.gemm.sm90 import tensor_map
 
 # Every operand at an address of its own, all of them different between the two.
 FIRST, SECOND = (

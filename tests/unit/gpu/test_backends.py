@@ -21,11 +21,12 @@ from wavesim.plan.stream_k import StreamK
 from wavesim.plan.sync import Semaphores
 from wavesim.safety.deadlock import safety_of
 from wavesim.sim.launches import launched
-from wavesim_gpu.kernels.backend import Backend
+from wavesim_gpu.driver.kernel_launch import KernelLaunch
 from wavesim_gpu.kernels.backends import BACKENDS, backend_named, backends_of, require_runs
-from wavesim_gpu.kernels.stage_backend import Combination, KernelLaunch, plan_words
-from wavesim_gpu.planned_kernels import kernels_of
-from wavesim_gpu.runner import require_safe
+from wavesim_gpu.kernels.gemm.gemm_backend import Backend
+from wavesim_gpu.kernels.stage_backend import Combination, plan_words
+from wavesim_gpu.run.planned_kernels import kernels_of
+from wavesim_gpu.run.runner import require_safe
 
 H200 = load("h200")
 WIDE = ((128, 256, 64), (128, 256, 64))

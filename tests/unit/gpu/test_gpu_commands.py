@@ -144,19 +144,20 @@ def test_gpu_tests_without_cupy_say_so_in_one_line():
 
 def test_every_kernel_that_is_timed_counts_in_the_results_hash(monkeypatch, tmp_path, capsys):
     timed = {path.name for name in BACKENDS for path in timed_sources.kernel_files(name)}
-    there = {path.name for path in (kernel_sources.ROOT / "kernels").rglob("*.cu")}
+    root = kernel_sources.ROOT / "kernels"
+    # Of two GPUs and of ladders others are the measurements.
+    folders = set(root.rglob("*")) - {root / "collective", root / "ladder"}
+    there = {path.name for folder in folders for path in folder.glob("*.cu")}
     # Beside GEMMs, which alone are timed; convolutions are computed by the same file.
     of_gemms = {backend.source.name for backend in BACKENDS.values()}
     of_layers = {backend.source.name for backend in OTHERS.values()} - of_gemms
-    of_ladders = {path.name for path in (kernel_sources.ROOT / "kernels" / "ladder").glob("*.cu")}  # a lab's
-    beside = {"clock_stamp.cu", "pack_pixels.cu"}  # an instrument, and what lies before a convolution
-    assert timed == there - of_layers - of_ladders - beside
+    assert timed == (there - of_layers - {"pack_pixels.cu"}) | {"control.cu", "primitives.cu"}
     write(tmp_path)
-    for name in ("copy.cu", "primitives.cu", "control.cu", "elementwise.cu"):
-        changed = tmp_path / name
-        beside = tuple(changed if path.name == name else path for path in timed_sources.BESIDE)
+    for source in timed_sources.BESIDE:
+        changed = tmp_path / source.name
+        beside = tuple(changed if path == source else path for path in timed_sources.BESIDE)
         for more, status in (("// more\n", 0), ("int more;\n", 2)):
-            changed.write_text((kernel_sources.ROOT / "kernels" / name).read_text() + more)
+            changed.write_text(source.read_text() + more)
             kernel_sources.source_hash.cache_clear()
             with monkeypatch.context() as patch:
                 patch.setattr(timed_sources, "BESIDE", beside)
@@ -251,7 +252,7 @@ def test_importing_the_runner_needs_no_gpu_cupy_simpy_or_plotly():
     code = (
         "import sys\n"
         "for name in ('cupy', 'simpy', 'plotly'): sys.modules[name] = None\n"
-        "import wavesim_gpu.runner, wavesim_gpu.bench.kinds.bench_sizes, wavesim_gpu.bench.record_cases\n"
+        "import wavesim_gpu.run.runner, wavesim_gpu.bench.kinds.bench_sizes, wavesim_gpu.bench.record_cases\n"
         "import wavesim_gpu.bench.report\n"
         "import wavesim_gpu.bench.blind_run\n"
     )

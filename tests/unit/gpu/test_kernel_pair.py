@@ -89,7 +89,7 @@ def pair(monkeypatch, log):
     }
     for name, by in instead.items():
         monkeypatch.setattr(kernel_pair, name, by)
-    monkeypatch.setattr("wavesim_gpu.driver.launches.require_cupy", lambda: cupy)
+    monkeypatch.setattr("wavesim_gpu.run.launches.require_cupy", lambda: cupy)
     yield SimpleNamespace(run_synchronised=kernel_pair.run_synchronised, errors=errors)
     sys.modules.pop("kernel_pair", None)
 

@@ -93,4 +93,6 @@ def test_another_kernels_file_does_not_count(hash_of, tmp_path):
 
 def test_all_that_is_timed_has_a_hash_without_a_compiler():
     assert len({timed_hash(name) for name in ("portable", "hopper")}) == 2
-    assert source_hash(ROOT / "kernels" / "copy.cu") != source_hash(ROOT / "kernels" / "control.cu")
+    assert source_hash(ROOT / "kernels" / "elementwise" / "copy.cu") != source_hash(
+        ROOT / "run" / "control.cu"
+    )

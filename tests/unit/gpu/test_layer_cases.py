@@ -6,7 +6,7 @@ from wavesim.errors import DescriptionError
 from wavesim.model.device import load
 from wavesim_gpu.bench.kinds.graphs import GraphTimes, _finalists
 from wavesim_gpu.bench.kinds.layer_cases import all_cases, cases_named, weight_bytes
-from wavesim_gpu.kernels.sm90.tile_config import TILE_CONFIGS
+from wavesim_gpu.kernels.gemm.sm90.tile_config import TILE_CONFIGS
 
 H200 = load("h200")
 

@@ -12,10 +12,10 @@ from wavesim.codegen.stream_k_text import HEADER, partition_header
 from wavesim.plan.stream_k import StreamK
 from wavesim.plan.stream_k_partition import most_shares, split_tiles
 
-KERNELS = Path(HEADER).parents[2]
+KERNELS = Path(HEADER).parents[3]
 PROGRAM = """
 #include <cstdio>
-#include <kernels/sm90/stream_k_parts.cuh>
+#include <kernels/gemm/sm90/stream_k_parts.cuh>
 
 int main() {
     int tiles, iterations, blocks;

@@ -10,8 +10,9 @@ from wavesim.errors import DescriptionError
 
 torch = pytest.importorskip("torch", reason="pip install torch")
 
+from wavesim_gpu.layers import torch_formula as formula  # noqa: E402
 from wavesim_gpu.layers.description import GATED  # noqa: E402
-from wavesim_gpu.torch import formula, mlp  # noqa: E402
+from wavesim_gpu.torch import mlp  # noqa: E402
 
 SIDES = (6, 10, 14, 9)  # m, k, n1, n2: no two alike, so that none can stand for another
 ACTIVATIONS = {
@@ -162,7 +163,7 @@ def test_it_compiles_whole_and_meets_the_operator(case, dynamic):
 @pytest.mark.filterwarnings("ignore:Warning only once for all operators", "ignore::DeprecationWarning")
 def test_inductor_hands_the_weights_over_in_their_order():
     """Also where it computes an argument itself: orders decide which kernel runs."""
-    from wavesim_gpu.torch import ops
+    from wavesim_gpu.layers import torch_operator
 
     seen = []
 
@@ -178,7 +179,7 @@ def test_inductor_hands_the_weights_over_in_their_order():
         with torch.no_grad():
             assert run(x, w1, w2).shape == (4, 16)
     assert seen == [[(16, 1), (1, 16), (1, 32)]]
-    assert ops._operator is torch.ops.wavesim.mlp.default
+    assert torch_operator._operator is torch.ops.wavesim.mlp.default
 
 
 @pytest.mark.parametrize("recompute", [False, True])
@@ -245,7 +246,7 @@ def test_arguments_that_do_not_go_together_are_named(change, match, recompute):
 
 TWO_PROCESSES = """
 import sys, torch, torch.distributed as dist, torch.multiprocessing as mp
-from wavesim_gpu.torch import mlp
+from wavesim_gpu.torch import mlp  # noqa: E402
 
 class Layer(torch.nn.Module):
     def __init__(self):

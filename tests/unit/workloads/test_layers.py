@@ -15,7 +15,7 @@ from wavesim.workloads.hopper import BLOCKS, block_of
 from wavesim.workloads.layer_variants import with_cache, with_rope
 from wavesim.workloads.layers import CHAINS, STAGES, chain_of, transformer_layer, with_shared_qkv
 from wavesim.workloads.models import layered_models, model_named
-from wavesim_gpu.kernels.sm90.tile_config import TILE_CONFIGS
+from wavesim_gpu.kernels.gemm.sm90.tile_config import TILE_CONFIGS
 
 LAYERS = [
     transformer_layer("gpt3-145b", 300),

@@ -26,11 +26,11 @@ from wavesim_gpu.bench.libraries.torch_chain import require_torch
 from wavesim_gpu.driver.device import query, require_cupy, versions
 from wavesim_gpu.driver.element_types import TOLERANCE, to_float32
 from wavesim_gpu.driver.kernel_sources import source_hash
-from wavesim_gpu.driver.operands import Operands
-from wavesim_gpu.driver.references import reference
-from wavesim_gpu.driver.timing import Contender, interleaved_ns
 from wavesim_gpu.kernels.backends import backend_of
-from wavesim_gpu.runner import CupyRunner, current_commit
+from wavesim_gpu.run.operands import Operands
+from wavesim_gpu.run.references import reference
+from wavesim_gpu.run.runner import CupyRunner, current_commit
+from wavesim_gpu.run.timing import Contender, interleaved_ns
 
 BACKEND, STAGE = "hopper", "attention"
 PLANS = {

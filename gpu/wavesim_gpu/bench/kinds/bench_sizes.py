@@ -36,10 +36,10 @@ from wavesim_gpu.bench.libraries.limits import CUBE, CopyPass, cube_pipeline, ma
 from wavesim_gpu.bench.result_rows import RESULTS, describe_case
 from wavesim_gpu.bench.timed_sources import timed_hash
 from wavesim_gpu.driver.device import query, versions
-from wavesim_gpu.driver.operands import random_operands
-from wavesim_gpu.driver.references import reference
-from wavesim_gpu.driver.timing import Contender
-from wavesim_gpu.runner import CupyRunner, OutputCheck
+from wavesim_gpu.run.operands import random_operands
+from wavesim_gpu.run.references import reference
+from wavesim_gpu.run.runner import CupyRunner, OutputCheck
+from wavesim_gpu.run.timing import Contender
 
 SMALL = (1, 16, 64, 128)  # token generation: the time of reading the weights
 PROMPT = tuple(range(256, 4097, 256))

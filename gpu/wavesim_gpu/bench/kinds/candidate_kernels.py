@@ -16,7 +16,7 @@ from wavesim.plan.plan import Plan
 from wavesim_gpu.bench.kinds.pair_configs import PlanConfig
 from wavesim_gpu.bench.kinds.tile_configs import TileConfig
 from wavesim_gpu.kernels.backends import backend_named
-from wavesim_gpu.kernels.sm90.gemm_sm90 import HOPPER_CAPABILITY
+from wavesim_gpu.kernels.gemm.sm90.gemm_sm90 import HOPPER_CAPABILITY
 
 PORTABLE_TILE_K = 32
 

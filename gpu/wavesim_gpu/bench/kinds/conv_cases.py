@@ -21,13 +21,13 @@ from wavesim.safe_io.bounds import shown
 from wavesim_gpu.bench.kinds.layer_cases import CHAIN_PLANS, GraphCandidate, MeasuredCase, PlanClass
 from wavesim_gpu.bench.kinds.stem_cases import StemCase, stems
 from wavesim_gpu.bench.libraries.torch_convolutions import convolutions_by_torch
-from wavesim_gpu.driver.operands import Operands
 from wavesim_gpu.kernels.convolution.conv_sm90 import (
     CONV_TILES,
     ChainedHopperConvolution,
     HopperConvolution,
 )
-from wavesim_gpu.kernels.sm90.tile_config import TILE_K
+from wavesim_gpu.kernels.gemm.sm90.tile_config import TILE_K
+from wavesim_gpu.run.operands import Operands
 
 Kind = Literal["single", "pair", "chain"]
 Tile = tuple[int, int]

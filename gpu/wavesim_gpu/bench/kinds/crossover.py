@@ -17,10 +17,11 @@ from wavesim.workloads.catalogue import parse_tile
 from wavesim_gpu.bench.checked_candidates import CheckedCandidate, program_entry, time_and_judge
 from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.driver.device import query, require_cupy, versions
-from wavesim_gpu.driver.functions import Wanted, compile_all, wanted_kernels
-from wavesim_gpu.driver.operands import Operands, bind
-from wavesim_gpu.driver.references import reference
-from wavesim_gpu.runner import CupyRunner
+from wavesim_gpu.driver.functions import KernelSpec, compile_all
+from wavesim_gpu.run.operands import Operands, bind
+from wavesim_gpu.run.planned_kernels import wanted_kernels
+from wavesim_gpu.run.references import reference
+from wavesim_gpu.run.runner import CupyRunner
 
 WAIT_LIMIT_S = 5.0
 SHORT_NS, REPEATS = 100_000, 4  # runs that are shorter are repeated in one graph: events take microseconds
@@ -40,7 +41,7 @@ class FamilyMeasurer:
 
     def prepare(self, entries: Sequence[Mapping[str, Any]]) -> None:
         """Compiles what the families need, on all cores. What does not compile fails when its turn comes."""
-        wanted: set[Wanted] = set()
+        wanted: set[KernelSpec] = set()
         for entry in entries:
             family = self._family(entry)
             for m in {

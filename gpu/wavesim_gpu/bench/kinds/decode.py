@@ -28,9 +28,9 @@ from wavesim.plan.plan import StreamSync
 from wavesim.safe_io.program import run_program
 from wavesim.safe_io.writing import require_writable, write_text
 from wavesim_gpu.driver.device import query, require_cupy
-from wavesim_gpu.driver.references import reference
-from wavesim_gpu.driver.timing import Contender, interleaved_ns
-from wavesim_gpu.runner import CupyRunner, WrongResultError, current_commit
+from wavesim_gpu.run.references import reference
+from wavesim_gpu.run.runner import CupyRunner, WrongResultError, current_commit
+from wavesim_gpu.run.timing import Contender, interleaved_ns
 
 ROUNDS = 21
 REPEATS = 8  # runs in one graph, whose own start takes microseconds

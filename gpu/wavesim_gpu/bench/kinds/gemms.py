@@ -20,16 +20,17 @@ from wavesim.trace.trace import Trace
 from wavesim_gpu.driver.clocks import Reading, Sampler
 from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.driver.device import query, versions
-from wavesim_gpu.driver.functions import Wanted, compile_all, wanted_kernels
+from wavesim_gpu.driver.functions import KernelSpec, compile_all
 from wavesim_gpu.driver.kernel_sources import source_hash
-from wavesim_gpu.driver.operands import Operands
-from wavesim_gpu.driver.references import reference
-from wavesim_gpu.driver.timing import Contender, Rounds, interleaved, run_in_turn
 from wavesim_gpu.kernels.backends import BACKENDS
-from wavesim_gpu.program import Program
-from wavesim_gpu.record.measured_trace import build_trace
 from wavesim_gpu.record.stamps import device_fields
-from wavesim_gpu.runner import CupyRunner, WrongResultError
+from wavesim_gpu.run.measured_trace import build_trace
+from wavesim_gpu.run.operands import Operands
+from wavesim_gpu.run.planned_kernels import wanted_kernels
+from wavesim_gpu.run.program import Program
+from wavesim_gpu.run.references import reference
+from wavesim_gpu.run.runner import CupyRunner, WrongResultError
+from wavesim_gpu.run.timing import Contender, Rounds, interleaved, run_in_turn
 
 ROUNDS = 20
 WARM_UP_S = 0.1
@@ -83,7 +84,7 @@ class GpuMeasurer:
 
     def prepare(self, sizes: Sequence[BlindSize]) -> None:
         """Compiles what the sizes need, on all cores. What does not compile fails when its turn comes."""
-        wanted: set[Wanted] = set()
+        wanted: set[KernelSpec] = set()
         for size in sizes:
             with suppress(WavesimError):
                 wanted |= self._kernels(size)
@@ -127,7 +128,7 @@ class GpuMeasurer:
     def _program(self, size: BlindSize, operands: Operands, entry: TimedPlan, build: Build) -> Program:
         return self._runner(size).program(operands, size.plan(entry.word, entry.order), build)
 
-    def _kernels(self, size: BlindSize) -> set[Wanted]:
+    def _kernels(self, size: BlindSize) -> set[KernelSpec]:
         """All that a size needs compiled."""
         pipeline, builds = size.pipeline(), (Build(), Build(is_recording=True))
         entries = [TimedPlan(order, word) for order in size.orders for word in (BASELINE, *size.plans)]

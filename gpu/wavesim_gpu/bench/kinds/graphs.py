@@ -35,12 +35,13 @@ from wavesim_gpu.bench.libraries.torch_chain import require_torch
 from wavesim_gpu.bench.libraries.torch_layer import graph_of_layers
 from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.driver.device import query, require_cupy, versions
-from wavesim_gpu.driver.functions import compile_all, wanted_kernels
-from wavesim_gpu.driver.operands import Operands
-from wavesim_gpu.driver.references import is_right, reference, relative_errors
-from wavesim_gpu.driver.timing import Contender, interleaved
-from wavesim_gpu.program import Program
-from wavesim_gpu.runner import CupyRunner, require_safe
+from wavesim_gpu.driver.functions import compile_all
+from wavesim_gpu.run.operands import Operands
+from wavesim_gpu.run.planned_kernels import wanted_kernels
+from wavesim_gpu.run.program import Program
+from wavesim_gpu.run.references import is_right, reference, relative_errors
+from wavesim_gpu.run.runner import CupyRunner, require_safe
+from wavesim_gpu.run.timing import Contender, interleaved
 
 SECONDS, TRIAL_ROUNDS, ROUNDS = 170.0, 4, 20
 WARM_UP_S = 0.05

@@ -24,8 +24,8 @@ from wavesim.predict.product_tiles import best_tiles
 from wavesim.safe_io.bounds import shown
 from wavesim.workloads.layers import Phase, chain_of, transformer_layer
 from wavesim_gpu.bench.libraries.torch_layer import torch_layers
-from wavesim_gpu.driver.operands import Operands
 from wavesim_gpu.kernels.backends import backend_named
+from wavesim_gpu.run.operands import Operands
 
 Kind = Literal["layer", "decode", "chain", "product"]
 PlanClass = Literal["stream", "pdl", "semaphores"]

@@ -53,14 +53,15 @@ from wavesim.trace.trace import Trace
 from wavesim_gpu.driver.clocks import Sampler
 from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.driver.device import query, versions
-from wavesim_gpu.driver.functions import Wanted, compile_all, wanted_kernels
-from wavesim_gpu.driver.operands import Operands
-from wavesim_gpu.driver.references import reference
-from wavesim_gpu.driver.timing import Contender, Rounds, interleaved, run_in_turn
-from wavesim_gpu.program import Program
-from wavesim_gpu.record.measured_trace import build_trace
+from wavesim_gpu.driver.functions import KernelSpec, compile_all
 from wavesim_gpu.record.stamps import device_fields
-from wavesim_gpu.runner import CupyRunner, WrongResultError
+from wavesim_gpu.run.measured_trace import build_trace
+from wavesim_gpu.run.operands import Operands
+from wavesim_gpu.run.planned_kernels import wanted_kernels
+from wavesim_gpu.run.program import Program
+from wavesim_gpu.run.references import reference
+from wavesim_gpu.run.runner import CupyRunner, WrongResultError
+from wavesim_gpu.run.timing import Contender, Rounds, interleaved, run_in_turn
 
 WAIT_LIMIT_S = 2.0
 # Runs of 20 us end up to 2 us apart: by the medians of 20 rounds two gains of one program are a point apart.
@@ -93,7 +94,7 @@ class LayerMeasurer:
         """Compiles all kernels, on all cores."""
         compile_all(kernel for case in cases for kernel in self._kernels(case))
 
-    def _kernels(self, case: BlindCase) -> set[Wanted]:
+    def _kernels(self, case: BlindCase) -> set[KernelSpec]:
         pipeline = case.pipeline()
         return {
             kernel

@@ -43,11 +43,11 @@ from wavesim_gpu.bench.kinds.mlp_shapes import LayerShape, all_shapes, shapes_ha
 from wavesim_gpu.bench.libraries.torch_chain import require_torch
 from wavesim_gpu.bench.libraries.torch_forms import torch_form
 from wavesim_gpu.driver import cubin_cache
+from wavesim_gpu.driver.current_gpu import require_gpu
 from wavesim_gpu.driver.device import query, require_cupy, versions
-from wavesim_gpu.driver.gpu_at_hand import require_gpu
 from wavesim_gpu.driver.kernel_sources import ROOT, source_hash
-from wavesim_gpu.driver.timing import Contender, interleaved
-from wavesim_gpu.runner import current_commit
+from wavesim_gpu.run.runner import current_commit
+from wavesim_gpu.run.timing import Contender, interleaved
 
 SECONDS, ROUNDS = 240.0, 20
 KERNELS = "hopper"

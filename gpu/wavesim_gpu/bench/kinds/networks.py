@@ -39,13 +39,14 @@ from wavesim_gpu.bench.libraries.torch_convolutions import LABEL, convolutions_b
 from wavesim_gpu.bench.libraries.torch_layer import graph_of_layers
 from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.driver.device import query, require_cupy, versions
-from wavesim_gpu.driver.functions import compile_all, wanted_kernels
-from wavesim_gpu.driver.operands import Operands
-from wavesim_gpu.driver.references import reference
-from wavesim_gpu.driver.timing import Contender, interleaved
+from wavesim_gpu.driver.functions import compile_all
 from wavesim_gpu.kernels.convolution.conv_sm90 import ChainedHopperConvolution
 from wavesim_gpu.kernels.convolution.pack_pixels import with_packed_images
-from wavesim_gpu.runner import CupyRunner, WrongResultError, require_safe
+from wavesim_gpu.run.operands import Operands
+from wavesim_gpu.run.planned_kernels import wanted_kernels
+from wavesim_gpu.run.references import reference
+from wavesim_gpu.run.runner import CupyRunner, WrongResultError, require_safe
+from wavesim_gpu.run.timing import Contender, interleaved
 
 NAMES, BATCHES = ("resnet-50", "vgg-19"), (1, 8, 32)
 # Of one stream: segments follow each other in it.

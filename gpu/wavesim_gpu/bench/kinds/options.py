@@ -31,11 +31,11 @@ from wavesim_gpu.bench.checked_candidates import NONE, sharing_entry, time_and_j
 from wavesim_gpu.bench.result_rows import RESULTS, describe_case
 from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.driver.device import query, versions
-from wavesim_gpu.driver.functions import compile_ahead
 from wavesim_gpu.driver.kernel_sources import source_hash
-from wavesim_gpu.driver.references import reference
 from wavesim_gpu.kernels.backends import backend_named
-from wavesim_gpu.runner import CupyRunner
+from wavesim_gpu.run.planned_kernels import compile_ahead
+from wavesim_gpu.run.references import reference
+from wavesim_gpu.run.runner import CupyRunner
 
 OPTION_TOKENS = (64, 128, 256)
 TUNED_TOKENS = (256, 512, 768, 1024, 1536, 2048, 3072, 4096)

@@ -30,12 +30,12 @@ from wavesim_gpu.bench.result_rows import (
     describe_case,
 )
 from wavesim_gpu.driver.compiler import Build
-from wavesim_gpu.driver.functions import compile_all, wanted_kernels
-from wavesim_gpu.driver.operands import Operands, bind
-from wavesim_gpu.driver.references import reference
-from wavesim_gpu.driver.timing import Rounds
-from wavesim_gpu.planned_kernels import kernels_of
-from wavesim_gpu.runner import CupyRunner, OutputCheck
+from wavesim_gpu.driver.functions import compile_all
+from wavesim_gpu.run.operands import Operands, bind
+from wavesim_gpu.run.planned_kernels import kernels_of, wanted_kernels
+from wavesim_gpu.run.references import reference
+from wavesim_gpu.run.runner import CupyRunner, OutputCheck
+from wavesim_gpu.run.timing import Rounds
 
 LIBRARIES: Mapping[str, Callable[[Operands, int], Any]] = {"cublaslt": LtChain, "torch": TorchChain}
 SAME_CUT, PREDICTED = "same-cut", "predicted"

@@ -25,8 +25,9 @@ from wavesim.safe_io.options import OneLineParser, integer, number
 from wavesim.safe_io.program import run_program
 from wavesim.safe_io.writing import require_writable, write_text
 from wavesim_gpu.driver.compiler import Build
-from wavesim_gpu.driver.functions import Wanted, compile_all, wanted_kernels
-from wavesim_gpu.runner import CupyRunner, Timing, current_commit
+from wavesim_gpu.driver.functions import KernelSpec, compile_all
+from wavesim_gpu.run.planned_kernels import wanted_kernels
+from wavesim_gpu.run.runner import CupyRunner, Timing, current_commit
 
 SECONDS, ROUNDS, MOST_ROUNDS = 50.0, 20, 1000
 
@@ -41,7 +42,7 @@ def measured(case: ChainCase, rounds: int) -> dict[str, Any]:
     }
 
 
-def _wanted(case: ChainCase, plan: Plan) -> set[Wanted]:
+def _wanted(case: ChainCase, plan: Plan) -> set[KernelSpec]:
     return wanted_kernels(case.pipeline(), plan, Build(), case.backend)
 
 

@@ -32,11 +32,12 @@ from wavesim_gpu.bench.result_rows import (
 )
 from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.driver.device import query
-from wavesim_gpu.driver.functions import compile_all, wanted_kernels
-from wavesim_gpu.driver.operands import Operands, bind
-from wavesim_gpu.driver.references import reference
-from wavesim_gpu.driver.timing import Contender, Rounds
-from wavesim_gpu.runner import CupyRunner, OutputCheck, WrongResultError
+from wavesim_gpu.driver.functions import compile_all
+from wavesim_gpu.run.operands import Operands, bind
+from wavesim_gpu.run.planned_kernels import wanted_kernels
+from wavesim_gpu.run.references import reference
+from wavesim_gpu.run.runner import CupyRunner, OutputCheck, WrongResultError
+from wavesim_gpu.run.timing import Contender, Rounds
 
 MAX_SPLIT, MIN_CHUNKS = 12, 4  # splits of K, and k-blocks in each of them
 FULL = 0.9  # of the last wave, in blocks

@@ -14,9 +14,9 @@ from wavesim_gpu.bench.checked_candidates import NONE, sharing_entry, time_and_j
 from wavesim_gpu.bench.kinds.tile_configs import TileConfig, mlp_pair
 from wavesim_gpu.bench.result_rows import describe_case
 from wavesim_gpu.driver.compiler import Build
-from wavesim_gpu.driver.references import reference
-from wavesim_gpu.program import Program
-from wavesim_gpu.runner import CupyRunner, WrongResultError
+from wavesim_gpu.run.program import Program
+from wavesim_gpu.run.references import reference
+from wavesim_gpu.run.runner import CupyRunner, WrongResultError
 
 TOKENS = 1024
 

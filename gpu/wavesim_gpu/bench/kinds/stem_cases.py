@@ -15,10 +15,10 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim_gpu.bench.kinds.layer_cases import GraphCandidate, PlanClass
 from wavesim_gpu.bench.libraries.torch_convolutions import convolutions_by_torch
-from wavesim_gpu.driver.operands import Operands
 from wavesim_gpu.kernels.convolution.conv_sm90 import CONV_TILES, HopperConvolution
 from wavesim_gpu.kernels.convolution.pack_pixels import with_packed_images
-from wavesim_gpu.kernels.sm90.tile_config import TILE_K
+from wavesim_gpu.kernels.gemm.sm90.tile_config import TILE_K
+from wavesim_gpu.run.operands import Operands
 
 COLOURS, FILTERS, SIZE = 3, 64, 224
 TILES = ((256, 64), (128, 64))

@@ -29,15 +29,14 @@ from wavesim_gpu.cusync.sync_state import LIMIT_S, SyncState
 from wavesim_gpu.driver.clocks import Sampler
 from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.driver.device import query, require_cupy
-from wavesim_gpu.driver.device_launch import DeviceLaunch
 from wavesim_gpu.driver.functions import load_function
-from wavesim_gpu.driver.launches import Launches
-from wavesim_gpu.driver.timing import Contender, Rounds
-from wavesim_gpu.kernels.stage_backend import KernelLaunch
-from wavesim_gpu.program import wait_launch
-from wavesim_gpu.runner import OutputCheck
+from wavesim_gpu.driver.kernel_launch import DeviceLaunch, KernelLaunch
+from wavesim_gpu.run.launches import Launches
+from wavesim_gpu.run.program import wait_launch
+from wavesim_gpu.run.runner import OutputCheck
+from wavesim_gpu.run.timing import Contender, Rounds
 
-SOURCE = Path(__file__).parents[2] / "kernels" / "copy.cu"
+SOURCE = Path(__file__).parents[2] / "kernels" / "elementwise" / "copy.cu"
 BYTES_PER_BLOCK = 16 << 10  # as in copy.cu
 THREADS = (128, 256, 1024)
 WARM_UP_S = 0.05

@@ -28,8 +28,8 @@ from wavesim_gpu.bench.measuring_process import MeasuringProcess, WorkerError
 from wavesim_gpu.driver.device import architecture, query, require_cupy, versions
 from wavesim_gpu.driver.device_linking import linked_cubin
 from wavesim_gpu.driver.kernel_sources import source_hash
-from wavesim_gpu.driver.timing import Contender, interleaved
-from wavesim_gpu.runner import current_commit
+from wavesim_gpu.run.runner import current_commit
+from wavesim_gpu.run.timing import Contender, interleaved
 
 SOURCE = Path(__file__).with_suffix(".cu")
 STREAMS = ("block", "fire-and-forget", "tail")  # by the number that the kernels know them by

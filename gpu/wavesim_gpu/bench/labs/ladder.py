@@ -25,9 +25,9 @@ from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.driver.device import query, require_cupy, versions
 from wavesim_gpu.driver.functions import load_function
 from wavesim_gpu.driver.kernel_sources import source_hash
-from wavesim_gpu.driver.timing import Contender, interleaved_ns
 from wavesim_gpu.kernels.ladder.steps import CONVOLUTION, MATMUL, REDUCTION, TAPS, LadderStep
-from wavesim_gpu.runner import current_commit
+from wavesim_gpu.run.runner import current_commit
+from wavesim_gpu.run.timing import Contender, interleaved_ns
 
 ROUNDS = 21
 ELEMENTS, PIXELS, ROWS = 1 << 28, 1 << 27, 4096  # of the sum, the convolution, the product

@@ -27,8 +27,8 @@ from wavesim_gpu.bench.kinds.decode import COPIED_BYTES, copying
 from wavesim_gpu.characterise.bench import MicroBench
 from wavesim_gpu.driver.device import versions
 from wavesim_gpu.driver.kernel_sources import source_hash
-from wavesim_gpu.driver.timing import interleaved_ns
-from wavesim_gpu.runner import current_commit
+from wavesim_gpu.run.runner import current_commit
+from wavesim_gpu.run.timing import interleaved_ns
 
 SOURCE = Path(__file__).with_suffix(".cu")
 THREADS, WARP_THREADS, WORD_BYTES = 128, 32, 16

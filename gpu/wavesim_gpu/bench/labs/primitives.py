@@ -15,11 +15,11 @@ from wavesim_gpu.bench.result_rows import describe_case
 from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.driver.device import query, require_cupy
 from wavesim_gpu.driver.functions import load_function
-from wavesim_gpu.driver.timing import Rounds
 from wavesim_gpu.record.layout import RECORD
-from wavesim_gpu.runner import OutputCheck
+from wavesim_gpu.run.runner import OutputCheck
+from wavesim_gpu.run.timing import Rounds
 
-SOURCE = Path(__file__).parents[2] / "kernels" / "primitives.cu"
+SOURCE = Path(__file__).with_name("primitives.cu")
 # In the order of primitives.cu.
 NAMES = (
     "empty loop",

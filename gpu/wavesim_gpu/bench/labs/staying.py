@@ -25,15 +25,14 @@ from wavesim.safe_io.options import OneLineParser, integer
 from wavesim.safe_io.program import run_program
 from wavesim.safe_io.writing import require_writable, write_text
 from wavesim_gpu.driver.compiler import Build
+from wavesim_gpu.driver.current_gpu import require_gpu
 from wavesim_gpu.driver.device import require_cupy
 from wavesim_gpu.driver.functions import Function, load_function
-from wavesim_gpu.driver.gpu_at_hand import require_gpu
-from wavesim_gpu.driver.launch_attributes import launch_extended
-from wavesim_gpu.driver.timing import Contender, interleaved
-from wavesim_gpu.kernels.stage_backend import KernelLaunch
+from wavesim_gpu.driver.kernel_launch import KernelLaunch, launch_extended
 from wavesim_gpu.persistent.library import captured
 from wavesim_gpu.persistent.wavernn import LIMIT_NS, PROGRESS
-from wavesim_gpu.runner import WrongResultError, current_commit
+from wavesim_gpu.run.runner import WrongResultError, current_commit
+from wavesim_gpu.run.timing import Contender, interleaved
 
 SOURCE = Path(wavesim_gpu.persistent.__file__).with_name("staying.cu")
 ROUNDS, MOST_ROUNDS = 30, 1000

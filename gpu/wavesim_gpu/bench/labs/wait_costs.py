@@ -20,7 +20,7 @@ from wavesim.safe_io.writing import write_text
 from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.driver.device import query, require_cupy, versions
 from wavesim_gpu.driver.functions import Function, load_function
-from wavesim_gpu.driver.timing import Contender, interleaved_ns
+from wavesim_gpu.run.timing import Contender, interleaved_ns
 
 SOURCE = Path(__file__).with_suffix(".cu")
 K_BLOCKS, COLUMNS = 192, 12

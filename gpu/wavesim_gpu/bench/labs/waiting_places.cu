@@ -8,7 +8,7 @@
 // touches it ends behind a barrier of the cluster.
 
 #include <cusync/clock.cuh>
-#include <kernels/sm90/mbarrier.cuh>
+#include <kernels/gemm/sm90/mbarrier.cuh>
 
 constexpr int words_apart = 64;  // between two words of global memory, so that they share no line
 

@@ -23,10 +23,9 @@ from wavesim.safe_io.writing import require_writable, write_text
 from wavesim_gpu.characterise.bench import MicroBench
 from wavesim_gpu.driver.device import versions
 from wavesim_gpu.driver.functions import Function
+from wavesim_gpu.driver.kernel_launch import KernelLaunch, launch_extended, most_clusters
 from wavesim_gpu.driver.kernel_sources import source_hash
-from wavesim_gpu.driver.launch_attributes import launch_extended, most_clusters
-from wavesim_gpu.kernels.stage_backend import KernelLaunch
-from wavesim_gpu.runner import current_commit
+from wavesim_gpu.run.runner import current_commit
 
 SOURCE = Path(__file__).with_suffix(".cu")
 # Each list in the order of its enumeration in waiting_places.cu.

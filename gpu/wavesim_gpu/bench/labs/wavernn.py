@@ -25,14 +25,14 @@ from wavesim.safe_io.options import OneLineParser, integer
 from wavesim.safe_io.program import run_program
 from wavesim.safe_io.writing import require_writable, write_text
 from wavesim.workloads.wavernn import STEPS, WAYS
-from wavesim_gpu.driver.gpu_at_hand import require_gpu
-from wavesim_gpu.driver.timing import Contender, interleaved
+from wavesim_gpu.driver.current_gpu import require_gpu
 from wavesim_gpu.persistent.library import LibraryStep, captured
 from wavesim_gpu.persistent.one_cluster import OneCluster
 from wavesim_gpu.persistent.reference import is_right
 from wavesim_gpu.persistent.wavernn import BLOCKS_BEFORE, Launched, Wavernn, of_stage, ways_of
 from wavesim_gpu.persistent.weights import DTYPES, LAYERS
-from wavesim_gpu.runner import WrongResultError, current_commit
+from wavesim_gpu.run.runner import WrongResultError, current_commit
+from wavesim_gpu.run.timing import Contender, interleaved
 
 ROUNDS, MOST_ROUNDS = 30, 1000
 LAUNCHES, BARRIERS = 160, 2000  # of the parts that are timed alone

@@ -10,11 +10,11 @@ from functools import partial
 from typing import Any
 
 from wavesim.model.stage import Stage
-from wavesim_gpu.driver.cublas_library import workspace_bytes
-from wavesim_gpu.driver.cublaslt import Matrix, Product
+from wavesim_gpu.cublas.cublas_library import workspace_bytes
+from wavesim_gpu.cublas.cublaslt import Matrix, Product
 from wavesim_gpu.driver.device import require_cupy
-from wavesim_gpu.driver.operands import Operands
-from wavesim_gpu.kernels.elementwise import Elementwise
+from wavesim_gpu.kernels.elementwise.elementwise import Elementwise
+from wavesim_gpu.run.operands import Operands
 
 
 class LtChain:

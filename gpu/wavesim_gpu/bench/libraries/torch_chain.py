@@ -9,7 +9,7 @@ from typing import Any
 
 from wavesim.errors import DeviceError
 from wavesim_gpu.driver.device import require_cupy
-from wavesim_gpu.driver.operands import Operands
+from wavesim_gpu.run.operands import Operands
 
 WARM_UPS = 3  # what torch asks for before a capture
 

@@ -13,7 +13,7 @@ from wavesim.model.buffers import uses_of
 from wavesim.model.convolution import Conv2D
 from wavesim.model.stage import Stage
 from wavesim_gpu.bench.libraries.torch_chain import require_torch
-from wavesim_gpu.driver.operands import Operands
+from wavesim_gpu.run.operands import Operands
 
 LABEL = "cuDNN, channels last"
 

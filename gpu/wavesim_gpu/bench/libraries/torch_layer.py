@@ -14,7 +14,7 @@ from wavesim.model.rows import Norm
 from wavesim.model.stage import Stage
 from wavesim_gpu.bench.libraries.torch_chain import WARM_UPS, require_torch
 from wavesim_gpu.driver.device import require_cupy
-from wavesim_gpu.driver.operands import Operands
+from wavesim_gpu.run.operands import Operands
 
 ATTENTION_BACKENDS = ("CUDNN_ATTENTION", "FLASH_ATTENTION")  # the first that takes the shape
 

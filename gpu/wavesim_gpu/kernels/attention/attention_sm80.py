@@ -13,11 +13,12 @@ from wavesim.errors import DescriptionError
 from wavesim.model.attention import Attention
 from wavesim.model.device import Device
 from wavesim.plan.plan import Plan
+from wavesim_gpu.driver.kernel_launch import KernelLaunch
 from wavesim_gpu.kernels.attention.dropout import DROPOUT, dropout_params
 from wavesim_gpu.kernels.attention.operands import LOG2_E, OPERAND, store_operands
 from wavesim_gpu.kernels.attention.portable import PORTABLE_REASONS, PORTABLE_RUNS, require_launchable
 from wavesim_gpu.kernels.attention.reference import attention_reference
-from wavesim_gpu.kernels.stage_backend import KernelLaunch, OperandPlace, Scratch, StageBackend
+from wavesim_gpu.kernels.stage_backend import OperandPlace, Scratch, StageBackend
 
 TILE_ROWS = (64, 128)
 STEP_KEYS = 64  # attention_sm80.cu, keys_per_step

@@ -15,17 +15,11 @@ from wavesim.errors import DescriptionError, DeviceError
 from wavesim.model.attention import Attention
 from wavesim.model.device import Device
 from wavesim.plan.plan import Plan
+from wavesim_gpu.driver.kernel_launch import KernelLaunch
 from wavesim_gpu.kernels.attention.dropout import DROPOUT, dropout_params
 from wavesim_gpu.kernels.attention.reference import attention_reference
-from wavesim_gpu.kernels.sm90.tensor_map import ELEMENT_BYTES, encode_heads
-from wavesim_gpu.kernels.stage_backend import (
-    SEMAPHORES,
-    Combination,
-    KernelLaunch,
-    OperandPlace,
-    Scratch,
-    StageBackend,
-)
+from wavesim_gpu.kernels.gemm.sm90.tensor_map import ELEMENT_BYTES, encode_heads
+from wavesim_gpu.kernels.stage_backend import SEMAPHORES, Combination, OperandPlace, Scratch, StageBackend
 
 HOPPER_CAPABILITY = (9, 0)
 ALIGNMENT = 16  # bytes: addresses and rows of what TMA moves

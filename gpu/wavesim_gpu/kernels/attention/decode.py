@@ -20,10 +20,11 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.regions import Region, View
 from wavesim.model.stage import Stage
 from wavesim.plan.plan import Plan
+from wavesim_gpu.driver.kernel_launch import KernelLaunch
 from wavesim_gpu.kernels.attention.operands import LOG2_E, OPERAND, store_operands
 from wavesim_gpu.kernels.attention.portable import PORTABLE_REASONS, PORTABLE_RUNS, require_launchable
 from wavesim_gpu.kernels.attention.reference import decode_reference
-from wavesim_gpu.kernels.stage_backend import KernelLaunch, OperandPlace, Scratch, StageBackend
+from wavesim_gpu.kernels.stage_backend import OperandPlace, Scratch, StageBackend
 
 MOST_GROUP = 16  # query heads of a KV head: rows of the tensor core's tile
 MOST_INDEX = 2**31 - 1

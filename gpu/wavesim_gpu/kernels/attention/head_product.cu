@@ -15,9 +15,9 @@
 #include <cusync/dependent_launch.cuh>
 #include <cusync/previous_grid.cuh>
 #include <cusync/tile_stage.cuh>
-#include <kernels/sm80/tensor_core.cuh>
-#include <kernels/sm80/tile_config.cuh>
-#include <kernels/sm80/warp_tile.cuh>
+#include <kernels/gemm/sm80/tensor_core.cuh>
+#include <kernels/gemm/sm80/tile_config.cuh>
+#include <kernels/gemm/sm80/warp_tile.cuh>
 
 enum class Product { scores, context };
 

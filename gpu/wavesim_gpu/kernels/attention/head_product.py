@@ -15,15 +15,9 @@ from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
 from wavesim.model.head_product import ROW_UNIT, HeadProduct
 from wavesim.plan.plan import Plan
-from wavesim_gpu.kernels.sm80.gemm import MmaTile
-from wavesim_gpu.kernels.stage_backend import (
-    SEMAPHORES,
-    Combination,
-    KernelLaunch,
-    OperandPlace,
-    Scratch,
-    StageBackend,
-)
+from wavesim_gpu.driver.kernel_launch import KernelLaunch
+from wavesim_gpu.kernels.gemm.sm80.gemm import MmaTile
+from wavesim_gpu.kernels.stage_backend import SEMAPHORES, Combination, OperandPlace, Scratch, StageBackend
 
 # By tile_m, tile_n and tile_k.
 TILE_CONFIGS = {

@@ -5,7 +5,7 @@
 // (`swizzled_chunk`), so that ldmatrix's eight rows hit eight different banks.
 #pragma once
 
-#include <kernels/sm80/tensor_core.cuh>
+#include <kernels/gemm/sm80/tensor_core.cuh>
 
 // The greatest of no scores.
 __device__ __forceinline__ float minus_infinity() { return __int_as_float(0xff800000); }

@@ -10,9 +10,9 @@
 
 #include <cusync/tile_stage.cuh>
 #include <kernels/convolution/im2col.cuh>
-#include <kernels/sm80/tensor_core.cuh>
-#include <kernels/sm80/tile_config.cuh>
-#include <kernels/sm80/warp_tile.cuh>
+#include <kernels/gemm/sm80/tensor_core.cuh>
+#include <kernels/gemm/sm80/tile_config.cuh>
+#include <kernels/gemm/sm80/warp_tile.cuh>
 
 struct ConvSm80Params {
     const unsigned short* a;  // a pixel's channels, a_stride elements from one pixel to the next

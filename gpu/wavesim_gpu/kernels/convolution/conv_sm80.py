@@ -14,17 +14,11 @@ from wavesim.errors import DescriptionError
 from wavesim.model.convolution import Conv2D
 from wavesim.model.device import Device
 from wavesim.plan.plan import Plan
+from wavesim_gpu.driver.kernel_launch import KernelLaunch
 from wavesim_gpu.kernels.convolution.im2col import IM2COL, im2col_record, partial_bytes, require_counted
 from wavesim_gpu.kernels.convolution.reference import conv_reference
-from wavesim_gpu.kernels.sm80.gemm import ROW_UNIT, MmaTile
-from wavesim_gpu.kernels.stage_backend import (
-    SEMAPHORES,
-    Combination,
-    KernelLaunch,
-    OperandPlace,
-    Scratch,
-    StageBackend,
-)
+from wavesim_gpu.kernels.gemm.sm80.gemm import ROW_UNIT, MmaTile
+from wavesim_gpu.kernels.stage_backend import SEMAPHORES, Combination, OperandPlace, Scratch, StageBackend
 
 # By tile_m, tile_n and tile_k.
 TILE_CONFIGS = {

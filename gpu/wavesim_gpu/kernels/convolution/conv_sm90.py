@@ -15,7 +15,7 @@ from wavesim.model.convolution import Conv2D
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.plan.plan import Plan
-from wavesim_gpu.kernels.backend import Addresses
+from wavesim_gpu.driver.kernel_launch import KernelLaunch
 from wavesim_gpu.kernels.convolution.im2col import (
     IM2COL,
     im2col_map,
@@ -24,24 +24,18 @@ from wavesim_gpu.kernels.convolution.im2col import (
     require_counted,
 )
 from wavesim_gpu.kernels.convolution.reference import conv_reference
-from wavesim_gpu.kernels.sm90.gemm_sm90 import ChainedHopper, Hopper, one_stage_launch
-from wavesim_gpu.kernels.sm90.parameters import (
+from wavesim_gpu.kernels.gemm.gemm_backend import Addresses
+from wavesim_gpu.kernels.gemm.sm90.gemm_sm90 import ChainedHopper, Hopper, one_stage_launch
+from wavesim_gpu.kernels.gemm.sm90.parameters import (
     LAYER_PARAMS,
     ROW_UNIT,
     layer_record_of,
     record_of,
     require_stride,
 )
-from wavesim_gpu.kernels.sm90.tensor_map import PANEL, encode_pixels, encode_weights
-from wavesim_gpu.kernels.sm90.tile_config import TILE_CONFIGS, TILE_K, WgmmaTile
-from wavesim_gpu.kernels.stage_backend import (
-    SEMAPHORES,
-    Combination,
-    KernelLaunch,
-    OperandPlace,
-    Scratch,
-    StageBackend,
-)
+from wavesim_gpu.kernels.gemm.sm90.tensor_map import PANEL, encode_pixels, encode_weights
+from wavesim_gpu.kernels.gemm.sm90.tile_config import TILE_CONFIGS, TILE_K, WgmmaTile
+from wavesim_gpu.kernels.stage_backend import SEMAPHORES, Combination, OperandPlace, Scratch, StageBackend
 
 # Without clusters: their second block would need a pixel of its own. Two more where 64 filters are all there
 # are: 256 rows share a k-block of the weights.

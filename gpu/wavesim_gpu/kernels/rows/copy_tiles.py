@@ -13,6 +13,7 @@ from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
 from wavesim.model.rows import Copy
 from wavesim.plan.plan import Plan
+from wavesim_gpu.driver.kernel_launch import KernelLaunch
 from wavesim_gpu.kernels.rows.row_kernel import (
     ROW_MATRIX,
     ROW_TILES,
@@ -22,7 +23,7 @@ from wavesim_gpu.kernels.rows.row_kernel import (
     matrix_record,
     tiles_record,
 )
-from wavesim_gpu.kernels.stage_backend import KernelLaunch, OperandPlace, Scratch
+from wavesim_gpu.kernels.stage_backend import OperandPlace, Scratch
 
 THREADS = 256
 

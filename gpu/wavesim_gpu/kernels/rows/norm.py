@@ -13,6 +13,7 @@ from wavesim.model.device import Device
 from wavesim.model.rows import Norm
 from wavesim.plan.plan import Plan
 from wavesim_gpu.driver.device import require_cupy
+from wavesim_gpu.driver.kernel_launch import KernelLaunch
 from wavesim_gpu.kernels.rows.row_kernel import (
     ROW_MATRIX,
     ROW_TILES,
@@ -25,7 +26,7 @@ from wavesim_gpu.kernels.rows.row_kernel import (
     require_vectors,
     tiles_record,
 )
-from wavesim_gpu.kernels.stage_backend import KernelLaunch, OperandPlace, Scratch
+from wavesim_gpu.kernels.stage_backend import OperandPlace, Scratch
 
 MATRICES = ("x", "residual", "sum", "out")
 

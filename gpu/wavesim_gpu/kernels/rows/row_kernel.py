@@ -13,13 +13,8 @@ import numpy as np
 from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
 from wavesim.plan.plan import Plan
-from wavesim_gpu.kernels.stage_backend import (
-    SEMAPHORES,
-    Combination,
-    KernelLaunch,
-    OperandPlace,
-    StageBackend,
-)
+from wavesim_gpu.driver.kernel_launch import KernelLaunch
+from wavesim_gpu.kernels.stage_backend import SEMAPHORES, Combination, OperandPlace, StageBackend
 
 WARP = 32
 VECTOR = 8  # elements of 16 bits in one load

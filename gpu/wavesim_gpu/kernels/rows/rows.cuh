@@ -5,7 +5,7 @@
 #include <cusync/dependent_launch.cuh>
 #include <cusync/previous_grid.cuh>
 #include <cusync/tile_stage.cuh>
-#include <kernels/sm90/activation.cuh>
+#include <kernels/gemm/sm90/activation.cuh>
 
 constexpr int vector_elements = 8;  // of 16 bits, in one load
 

@@ -13,6 +13,7 @@ from wavesim.model.device import Device
 from wavesim.model.rows import Softmax
 from wavesim.plan.plan import Plan
 from wavesim_gpu.driver.device import require_cupy
+from wavesim_gpu.driver.kernel_launch import KernelLaunch
 from wavesim_gpu.kernels.attention.dropout import DROPOUT, dropout_params, kept
 from wavesim_gpu.kernels.rows.row_kernel import (
     ROW_MATRIX,
@@ -25,7 +26,7 @@ from wavesim_gpu.kernels.rows.row_kernel import (
     require_vectors,
     tiles_record,
 )
-from wavesim_gpu.kernels.stage_backend import KernelLaunch, OperandPlace, Scratch
+from wavesim_gpu.kernels.stage_backend import OperandPlace, Scratch
 
 # rows/softmax.cu, SoftmaxParams.
 PARAMS = np.dtype(

@@ -7,7 +7,7 @@ import pytest
 
 from wavesim.errors import WavesimError
 from wavesim_gpu.bench.labs import ladder
-from wavesim_gpu.driver.timing import Contender
+from wavesim_gpu.run.timing import Contender
 
 SIZES = {"reduction": 5000, "convolution": 700, "matmul": 70}
 

@@ -20,8 +20,8 @@ from wavesim_gpu.bench.kinds.mlp_first_calls import Compilations, watched_compil
 from wavesim_gpu.bench.kinds.mlp_operands import LayerOperands
 from wavesim_gpu.bench.kinds.mlp_shapes import all_shapes
 from wavesim_gpu.driver import compiler, cubin_cache
-from wavesim_gpu.driver.timing import Rounds
 from wavesim_gpu.layers import mlp as mlp_calls
+from wavesim_gpu.run.timing import Rounds
 
 GOOD = {"is_good": True, "rms_roundings": 1.0, "largest_roundings": 5.0}
 TIMES = {

@@ -26,8 +26,8 @@ from wavesim_gpu.bench.kinds.products import KernelConfig, ways_of
 from wavesim_gpu.bench.kinds.tile_configs import TileConfig, mlp_pair
 from wavesim_gpu.bench.result_rows import SCREENING_ROUNDS
 from wavesim_gpu.driver.clocks import Reading
-from wavesim_gpu.driver.timing import Rounds
-from wavesim_gpu.runner import OutputCheck
+from wavesim_gpu.run.runner import OutputCheck
+from wavesim_gpu.run.timing import Rounds
 
 ROW = parse_order("row")
 GOOD = OutputCheck({}, is_right=True, has_right_semaphores=True)

@@ -20,11 +20,11 @@ from wavesim_gpu.bench.labs.copies import full_wave, ways_on
 from wavesim_gpu.bench.labs.primitives import NAMES, is_as_used, middle
 from wavesim_gpu.bench.labs.primitives import SOURCE as PRIMITIVES
 from wavesim_gpu.bench.result_rows import describe_case
-from wavesim_gpu.driver.clock_stamps import mean_clocks
 from wavesim_gpu.driver.compiler import Build, compile_cubin
 from wavesim_gpu.driver.functions import GENERATED
-from wavesim_gpu.driver.timing import Rounds
-from wavesim_gpu.runner import OutputCheck
+from wavesim_gpu.run.clock_stamps import mean_clocks
+from wavesim_gpu.run.runner import OutputCheck
+from wavesim_gpu.run.timing import Rounds
 
 ROW = parse_order("row")
 GOOD = OutputCheck({}, is_right=True, has_right_semaphores=True)

@@ -15,7 +15,7 @@ from wavesim.model.device import driver_names, issue_order_seen, load
 from wavesim_gpu.__main__ import main
 from wavesim_gpu.characterise import command
 from wavesim_gpu.characterise.readings import MeasuredConstant, difference, together
-from wavesim_gpu.driver.gpu_at_hand import GpuState
+from wavesim_gpu.driver.current_gpu import GpuState
 
 GPU = replace(load("h200"), name="NVIDIA X1", sm_count=96)
 STATE = GpuState(GPU, 96, busy_percent=0, most_clock_mhz=1980, readings={"power_limit_w": 700.0})

@@ -13,7 +13,7 @@ from wavesim.model.stage import Stage
 from wavesim.plan.plan import Plan
 from wavesim.plan.schedule import Persistent
 from wavesim_gpu.driver import device
-from wavesim_gpu.planned_kernels import kernels_of
+from wavesim_gpu.run.planned_kernels import kernels_of
 
 
 class Driver:

@@ -69,7 +69,7 @@ def test_a_user_without_a_home_has_no_cache_and_all_else_works(tmp_path, home):
     code = (
         f"import pathlib\ndef home(cls): {home}\npathlib.Path.home = classmethod(home)\n"
         "from wavesim_gpu.driver import compiler, cubin_cache\n"
-        "import wavesim_gpu.runner\n"
+        "import wavesim_gpu.run.runner\n"
         "cubin_cache.keep('key', cubin_cache.Cubin(b'', {}, ''))\n"
         "print(cubin_cache.read('key'))\n"
     )

@@ -13,11 +13,10 @@ from wavesim.plan.schedule import Persistent
 from wavesim.plan.semaphores import semaphore_arrays
 from wavesim.safety.hang.situation import BlockWait
 from wavesim.safety.hang.situation_file import load_situation
-from wavesim_gpu.driver.device_launch import DeviceLaunch
+from wavesim_gpu.driver.kernel_launch import DeviceLaunch, KernelLaunch
 from wavesim_gpu.hang import launch_recorder
 from wavesim_gpu.hang.launch_recorder import LaunchRecorder, active_recorder, record_launches
 from wavesim_gpu.hang.planned_run import PlannedRun
-from wavesim_gpu.kernels.stage_backend import KernelLaunch
 
 
 class MadeUpFacts:

@@ -15,11 +15,10 @@ from wavesim.safety.hang.mirror import ERRORS, load_mirror
 from wavesim_gpu.cusync import sync_state
 from wavesim_gpu.cusync.layout import ERROR_BUFFER
 from wavesim_gpu.cusync.sync_state import SyncState
-from wavesim_gpu.driver import launches
-from wavesim_gpu.driver.device_launch import DeviceLaunch
+from wavesim_gpu.driver.kernel_launch import DeviceLaunch, KernelLaunch
 from wavesim_gpu.hang import semaphore_mirror
 from wavesim_gpu.hang.semaphore_mirror import SemaphoreMirror, counters, mirror_semaphores, of_state
-from wavesim_gpu.kernels.stage_backend import KernelLaunch
+from wavesim_gpu.run import launches
 
 
 class Array(np.ndarray):

@@ -18,7 +18,7 @@ from wavesim_gpu.cusync.waits import wait_schedule
 from wavesim_gpu.kernels.backends import backend_of
 from wavesim_gpu.kernels.convolution.conv_sm80 import PortableConvolution
 from wavesim_gpu.kernels.convolution.conv_sm90 import HopperConvolution
-from wavesim_gpu.kernels.sm90 import tensor_map
+from wavesim_gpu.kernels.gemm.sm90 import tensor_map
 from wavesim_gpu.kernels.stage_backend import OperandPlace, Scratch
 
 HOPPER, PORTABLE, H200 = HopperConvolution(), PortableConvolution(), load("h200")

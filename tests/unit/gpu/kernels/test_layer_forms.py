@@ -13,7 +13,7 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
 from wavesim_gpu.kernels.backends import backend_named
-from wavesim_gpu.kernels.sm90.parameters import LAYER_PARAMS, PARAMS
+from wavesim_gpu.kernels.gemm.sm90.parameters import LAYER_PARAMS, PARAMS
 
 HOPPER, H200 = backend_named("hopper"), load("h200")
 STREAM = parse_plan("stream")

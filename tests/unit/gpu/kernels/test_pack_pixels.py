@@ -13,8 +13,8 @@ from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
 from wavesim_gpu.kernels.convolution.pack_pixels import with_packed_images
 from wavesim_gpu.kernels.convolution.reference import conv_reference
-from wavesim_gpu.planned_kernels import kernels_of
-from wavesim_gpu.runner import require_safe
+from wavesim_gpu.run.planned_kernels import kernels_of
+from wavesim_gpu.run.runner import require_safe
 
 COLOURS = 3
 STEMS = {

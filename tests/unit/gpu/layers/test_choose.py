@@ -12,7 +12,7 @@ from wavesim_gpu.layers import choose as choosing
 from wavesim_gpu.layers.candidates import FUSED, IN_TURN, ROWS, Cut, MlpCandidate
 from wavesim_gpu.layers.choose import LIBRARY, choose, predicted, predicted_library_ns, worth_timing
 from wavesim_gpu.layers.description import MlpShape
-from wavesim_gpu.planned_kernels import kernels_of
+from wavesim_gpu.run.planned_kernels import kernels_of
 
 H200 = load("h200")
 

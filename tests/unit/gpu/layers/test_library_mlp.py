@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from pretended_cublas import ACTIVATED, WORKSPACE, PretendedStream, pretend, stored
 
-from wavesim_gpu.driver import cublaslt
+from wavesim_gpu.cublas import cublaslt
 from wavesim_gpu.driver.element_types import TOLERANCE, to_float32
 from wavesim_gpu.layers import library
 from wavesim_gpu.layers.description import GATED, MlpCall, MlpShape

@@ -11,7 +11,8 @@ import wavesim_gpu
 from wavesim.errors import CompileError, DescriptionError, DeviceError
 from wavesim.model.device import load
 from wavesim_gpu.driver import cubin_cache
-from wavesim_gpu.layers import kept, mlp, prepared, tuning
+from wavesim_gpu.layers import mlp, prepared, tuning
+from wavesim_gpu.layers import tuning_cache as kept
 from wavesim_gpu.layers.candidates import MlpCandidate
 from wavesim_gpu.layers.choose import LIBRARY, Choice
 from wavesim_gpu.layers.description import MlpShape

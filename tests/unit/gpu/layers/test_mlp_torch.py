@@ -13,7 +13,7 @@ from wavesim_gpu.driver.tensors import Tensor  # noqa: E402
 from wavesim_gpu.layers import mlp as calls  # noqa: E402
 from wavesim_gpu.layers import prepared  # noqa: E402
 from wavesim_gpu.layers.choose import Choice  # noqa: E402
-from wavesim_gpu.layers.torch_ops import in_torch_ops  # noqa: E402
+from wavesim_gpu.layers.torch_formula import MlpOperands, forward  # noqa: E402
 
 
 def operands(dtype=torch.float16):
@@ -31,7 +31,7 @@ def test_a_compiled_function_has_it_whole_as_its_first_call_too():
     )
     with torch.no_grad():
         got = compiled(x, w1, w2)
-        assert torch.equal(got, in_torch_ops(x, w1, w2, activation="gelu") * 2)
+        assert torch.equal(got, forward(MlpOperands(x, w1, w2, activation="gelu")) * 2)
 
 
 def test_where_a_gradient_is_wanted_there_is_one():
@@ -203,10 +203,10 @@ def test_pytorchs_operations_compute_the_same_mlp(activation):
         want = (act(x @ gate + b_gate) * (x @ w1 + b1)) @ w2 + b2
         packed, both = torch.cat([gate, w1], 1), torch.cat([b_gate, b1])
         ways = [
-            in_torch_ops(x, w1, w2, gate=gate, activation=activation, b1=b1, b_gate=b_gate, b2=b2),
-            in_torch_ops(x, packed, w2, activation=activation, b1=both, b2=b2),
+            forward(MlpOperands(x, w1, w2, gate, activation, b1, b_gate, b2)),
+            forward(MlpOperands(x, packed, w2, activation=activation, b1=both, b2=b2)),
         ]
     else:
         want = act(x @ w1 + b1) @ w2 + b2
-        ways = [in_torch_ops(x, w1, w2, activation=activation, b1=b1, b2=b2, out=torch.empty(4, 8).double())]
+        ways = [forward(MlpOperands(x, w1, w2, activation=activation, b1=b1, b2=b2))]
     assert all(torch.allclose(got, want) for got in ways)

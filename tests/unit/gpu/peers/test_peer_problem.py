@@ -14,7 +14,8 @@ from wavesim.plan.coverage import Precedence
 from wavesim.plan.plan import check_plan
 from wavesim.plan.resolved import resolve
 from wavesim_gpu.cusync.waits import wait_schedule
-from wavesim_gpu.kernels.sm90.tile_config import TILE_CONFIGS
+from wavesim_gpu.kernels.collective import SOURCES
+from wavesim_gpu.kernels.gemm.sm90.tile_config import TILE_CONFIGS
 from wavesim_gpu.peers import groups, layout
 from wavesim_gpu.peers.memory import PeerLayout, SharedMemory
 from wavesim_gpu.peers.options import CallOptions, PeerBlocks, blocks_of, require_way
@@ -263,7 +264,7 @@ def test_the_sms_are_dealt_out_between_the_product_and_communication():
 
 def test_the_host_packs_as_many_bytes_as_the_kernels_take():
     asserted = {}
-    for file in FOLDER.glob("*.cu*"):
+    for file in SOURCES.glob("*.cu*"):
         found = re.findall(r"static_assert\(sizeof\((\w+)\) == (\d+)", file.read_text())
         asserted |= {name: int(size) for name, size in found}
     packed = {
@@ -286,7 +287,7 @@ def test_the_host_packs_as_many_bytes_as_the_kernels_take():
 
 
 def test_no_kernel_or_process_of_ours_asks_for_multicast():
-    for file in FOLDER.iterdir():
+    for file in (*FOLDER.iterdir(), *SOURCES.iterdir()):
         if file.suffix in (".cu", ".cuh", ".py"):
             assert not re.search(r"multimem|cuMulticast", file.read_text())
 

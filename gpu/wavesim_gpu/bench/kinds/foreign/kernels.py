@@ -24,11 +24,10 @@ from wavesim.trace.trace import Trace
 from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.driver.device import query, require_cupy
 from wavesim_gpu.driver.functions import Function, load_function
-from wavesim_gpu.driver.launch_attributes import launch_extended
-from wavesim_gpu.driver.timing import Contender
-from wavesim_gpu.kernels.stage_backend import KernelLaunch
+from wavesim_gpu.driver.kernel_launch import KernelLaunch, launch_extended
 from wavesim_gpu.record.recording import Recording
-from wavesim_gpu.runner import WrongResultError
+from wavesim_gpu.run.runner import WrongResultError
+from wavesim_gpu.run.timing import Contender
 
 HERE = Path(__file__).parent
 GEMM, ROWS = HERE / "gemm.cu", HERE / "rows.cu"

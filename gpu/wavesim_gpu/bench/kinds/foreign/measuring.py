@@ -13,7 +13,7 @@ from wavesim.evaluation.foreign_pairs import BASELINE, NAMES, ForeignPair
 from wavesim.evaluation.foreign_runs import ComparedPair, KnownPair
 from wavesim.trace.trace import Trace
 from wavesim_gpu.bench.kinds.foreign.kernels import Made
-from wavesim_gpu.driver.timing import Contender, interleaved_ns, run_in_turn
+from wavesim_gpu.run.timing import Contender, interleaved_ns, run_in_turn
 
 ROUNDS, ALONE_ROUNDS = 20, 10
 REPEATS = 4  # of a kernel alone in its graph, so that starting the graph is a small part

@@ -173,7 +173,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     pairs = all_pairs()
     if options.pairs is not None:
         pairs = tuple(map(pair_of, tomllib.loads(options.pairs.read_text(encoding="utf-8"))["pairs"]))
-    from wavesim_gpu.driver.gpu_at_hand import require_gpu  # noqa: PLC0415  # needs CuPy
+    from wavesim_gpu.driver.current_gpu import require_gpu  # noqa: PLC0415  # needs CuPy
 
     require_gpu(options.device)
     runner = ForeignRunner(

@@ -17,7 +17,7 @@ import torch
 from wavesim.errors import WavesimError
 from wavesim.evaluation.foreign_pairs import BASELINE, NAMES, ForeignPair
 from wavesim.evaluation.foreign_runs import ComparedPair, KnownPair
-from wavesim_gpu.runner import WrongResultError
+from wavesim_gpu.run.runner import WrongResultError
 
 EXAMPLE = Path(__file__).parents[4] / "examples" / "triton_matmul.py"
 ROUNDS, ALONE_ROUNDS = 20, 10

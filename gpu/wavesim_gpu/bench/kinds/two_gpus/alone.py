@@ -27,14 +27,14 @@ from wavesim_gpu.bench.kinds.two_gpus.graphs import timed as timed_graph
 from wavesim_gpu.bench.kinds.two_gpus.turns import PeerContender
 from wavesim_gpu.bench.kinds.two_gpus.variants import LIMIT_S, TWO_SHOT, problems_of
 from wavesim_gpu.driver.device import require_cupy
-from wavesim_gpu.driver.operands import random_operands
-from wavesim_gpu.driver.references import reference, relative_errors
-from wavesim_gpu.kernels.sm90.gemm_sm90 import Hopper
+from wavesim_gpu.kernels.gemm.sm90.gemm_sm90 import Hopper
 from wavesim_gpu.peers.groups import PeerGroup
 from wavesim_gpu.peers.options import CallOptions
 from wavesim_gpu.peers.problem import SharedGemm
 from wavesim_gpu.peers.programs import SharedGemmProgram
-from wavesim_gpu.program import Program
+from wavesim_gpu.run.operands import random_operands
+from wavesim_gpu.run.program import Program
+from wavesim_gpu.run.references import reference, relative_errors
 
 SHALLOW_K = 64
 ON_ALL_SMS = CallOptions("stores", reduce_blocks=0, limit_s=LIMIT_S)

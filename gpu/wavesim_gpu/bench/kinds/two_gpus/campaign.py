@@ -42,7 +42,7 @@ from wavesim_gpu.bench.kinds.two_gpus.steps import (
 from wavesim_gpu.driver.device import compute_capability, require_cupy
 from wavesim_gpu.peers.choice import HOPPER
 from wavesim_gpu.peers.groups import require_access
-from wavesim_gpu.runner import current_commit
+from wavesim_gpu.run.runner import current_commit
 
 MINUTES = 25.0
 ENDING_S = 10.0  # until a process that was asked to end is killed

@@ -25,7 +25,7 @@ from wavesim.safe_io.writing import require_writable, write_text
 from wavesim.sim.streams.examples import EXAMPLES
 from wavesim_gpu.bench.labs.streams.worker import measured
 from wavesim_gpu.driver.device import require_cupy
-from wavesim_gpu.runner import current_commit
+from wavesim_gpu.run.runner import current_commit
 
 NAME = "wavesim_gpu.bench.labs.streams"
 ROUNDS, MOST_ROUNDS, LIMIT_S, MOST_BYTES = 20, 1000, 300, 1 << 24

@@ -10,7 +10,7 @@ from wavesim.sim.streams.examples import EXAMPLES
 from wavesim_gpu.bench.labs.streams.calibration import Calibrator
 from wavesim_gpu.bench.labs.streams.program_run import ProgramRun
 from wavesim_gpu.driver.device import query, versions
-from wavesim_gpu.runner import WrongResultError
+from wavesim_gpu.run.runner import WrongResultError
 
 WARM_UPS = 2
 

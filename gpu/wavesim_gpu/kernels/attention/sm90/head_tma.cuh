@@ -1,7 +1,7 @@
 // TMA of rows of one head: all its panels of 64 columns in one box.
 #pragma once
 
-#include <kernels/sm90/tma.cuh>
+#include <kernels/gemm/sm90/tma.cuh>
 
 namespace tma {
 

@@ -11,7 +11,7 @@
 #include <kernels/attention/sm90/shared_memory.cuh>
 #include <kernels/attention/sm90/softmax.cuh>
 #include <kernels/attention/sm90/wgmma_registers.cuh>
-#include <kernels/sm80/tensor_core.cuh>
+#include <kernels/gemm/sm80/tensor_core.cuh>
 
 template <class S, bool IS_BF16>
 class MmaWarpgroup {

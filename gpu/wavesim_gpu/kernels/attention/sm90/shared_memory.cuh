@@ -7,7 +7,7 @@
 #include <cusync/tile_stage.cuh>
 #include <kernels/attention/sm90/tile.cuh>
 #include <kernels/attention/sm90/head_tma.cuh>
-#include <kernels/sm90/mbarrier.cuh>
+#include <kernels/gemm/sm90/mbarrier.cuh>
 
 constexpr int work_tile_slots = 2;  // tiles that a block may have begun and not finished
 

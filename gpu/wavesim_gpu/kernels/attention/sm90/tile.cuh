@@ -2,7 +2,7 @@
 #pragma once
 
 #include <kernels/attention/dropout.cuh>
-#include <kernels/sm90/tma.cuh>
+#include <kernels/gemm/sm90/tma.cuh>
 
 // Tensor maps are of rank 4, innermost first: (64 columns of a panel, rows of a sequence, panels, sequences). Rows past a
 // sequence's end read as zeros and are not stored.

@@ -4,7 +4,7 @@
 // next one's A.
 #pragma once
 
-#include <kernels/sm90/wgmma.cuh>
+#include <kernels/gemm/sm90/wgmma.cuh>
 
 namespace wgmma {
 

@@ -1,4 +1,4 @@
-// Stands in for kernels/sm90/wgmma.cuh, whose operands are made by macros. A batch of multiply-adds reads its operands at
+// Stands in for kernels/gemm/sm90/wgmma.cuh, whose operands are made by macros. A batch of multiply-adds reads its operands at
 // the latest moment that it may: when it is waited for.
 #pragma once
 
