@@ -112,10 +112,6 @@ tour: $(VENV)/.has-all
 
 results: $(VENV)/.has-all
 	$(VENV)/bin/wavesim results --html build/results.html --docs docs
-	$(PY) -m wavesim.evaluation.layer_page
-	$(PY) -m wavesim.evaluation.model_pages
-	$(PY) -m wavesim.evaluation.conv_pages
-	$(PY) -m wavesim.evaluation.paper_figures
 
 gallery: $(VENV)/.has-all
 	$(PY) tools/draw_gallery.py
@@ -182,7 +178,6 @@ gpu-peers:
 
 peers-pages: $(VENV)/.has-all
 	$(PY) -m wavesim_gpu.bench.kinds.two_gpus.collected $(PEERS)
-	$(PY) -m wavesim.evaluation.peer_limits
 
 clean:
 	rm -rf $(VENV) build dist wavesim.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -21,14 +21,7 @@ LITE = Path(__file__).parent
 ROOT = LITE.parent
 BROWSER_PINS = ROOT / "requirements" / "browser.txt"
 # Scores of the project itself and their recordings: no notebook of the site reads them.
-LEFT_OUT = (
-    "evaluation",
-    "recordings/blind",
-    "recordings/foreign",
-    "recordings/sketch",
-    "recordings/layers/h200-2026-11-22",
-    "recordings/layers/h200-second",
-)
+LEFT_OUT = ("bench", "recordings/blind", "recordings/foreign", "recordings/sketch")
 # What notebooks need of what they do not import by name.
 NEEDS = ["anywidget", "ipywidgets", "numpy", "plotly", "simpy"]
 # Loaded while the page opens, for the kernel; micropip and jedi are asked for by its start.

@@ -3,18 +3,13 @@
 The other pictures of docs/images show closed measurements; their captions name device and date.
 """
 
-from functools import partial
 from pathlib import Path
 
 import plotly.graph_objects as go
 
 from smaller_pictures import write_picture
+from wavesim.bench.validation import predictions
 from wavesim.comparison import compare
-from wavesim.evaluation.coverage_chart import coverage_figure
-from wavesim.evaluation.interval_fit import left_out
-from wavesim.evaluation.jobs import flat
-from wavesim.evaluation.prediction_store import committed_predictions
-from wavesim.evaluation.validation import predictions, scores
 from wavesim.model.device import load
 from wavesim.plan.parsing import parse_plan
 from wavesim.view.gain_figure import Gain, gain_overview
@@ -55,12 +50,9 @@ def comparison_figure(theme: str) -> go.Figure:
 def main() -> None:
     """Writes every picture in light and dark."""
     FOLDER.mkdir(exist_ok=True)
-    found = flat(committed_predictions())
-    results = scores(found)
     pictures = {
         "gain": gain_figure,
         "compare": comparison_figure,
-        "coverage": partial(coverage_figure, results, left_out(found)),
     }
     for name, draw in pictures.items():
         for theme in ("light", "dark"):

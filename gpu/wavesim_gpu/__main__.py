@@ -42,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
     except WavesimError as error:
         print(lines(str(error)), file=sys.stderr)
     except ModuleNotFoundError as error:
-        if "wavesim_gpu.bench" not in str(error) and "wavesim.evaluation" not in str(error):
+        if "wavesim_gpu.bench" not in str(error) and "wavesim.bench" not in str(error):
             raise
         print(f"{error.name} is not installed; this command measures and needs it", file=sys.stderr)
     except ReaderGoneError:
@@ -118,7 +118,7 @@ def _bench(options: argparse.Namespace) -> int:
 
 
 def _layers(options: argparse.Namespace) -> int:
-    from wavesim.evaluation.layer_results import load_layers, summary_lines  # noqa: PLC0415  # as above
+    from wavesim.bench.layer_results import load_layers, summary_lines  # noqa: PLC0415  # as above
     from wavesim_gpu.bench.kinds.mlp import SECONDS, run_layers  # noqa: PLC0415  # as above
 
     seconds = SECONDS if options.seconds is None else options.seconds
@@ -153,7 +153,7 @@ def _record(options: argparse.Namespace) -> int:
 
 
 def _record_blind(options: argparse.Namespace) -> int:
-    from wavesim.evaluation.blind_sizes import second_sizes  # noqa: PLC0415  # as above
+    from wavesim.bench.blind_sizes import second_sizes  # noqa: PLC0415  # as above
     from wavesim.model.device import load  # noqa: PLC0415  # report needs none of this
     from wavesim_gpu.bench.blind_run import make_blind_run  # noqa: PLC0415  # as above
     from wavesim_gpu.run.runner import current_commit  # noqa: PLC0415  # as above

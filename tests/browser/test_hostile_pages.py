@@ -15,8 +15,8 @@ from made_up_findings import report as lint_report
 from plotly.offline import get_plotlyjs
 from sample_results import changed
 
-from wavesim.evaluation.gpu_results import load_results
-from wavesim.evaluation.results_page import write_results_page
+from wavesim.bench.gpu_results import load_results
+from wavesim.bench.results_page import write_results_page
 from wavesim.profile.report import write_report
 from wavesim.safe_io.escaping import Markup, element
 from wavesim.view.display import STYLE

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from wavesim.evaluation.foreign_pairs import ForeignPair
+from wavesim.bench.foreign_pairs import ForeignPair
 from wavesim_gpu.bench.kinds.foreign.kernels import FLAGS, GEMM, ROWS, gemm_name, softmax_name
 from wavesim_gpu.driver.compiler import Build, compile_cubin
 

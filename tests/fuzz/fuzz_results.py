@@ -10,8 +10,8 @@ from harness import NonsenseError, Target
 from judging import HAS_PAGES, judged_command, require
 from mutations import with_bytes_changed, with_raw_numbers, with_values_changed
 
+from wavesim.bench.gpu_results import load_results
 from wavesim.errors import WavesimError
-from wavesim.evaluation.gpu_results import load_results
 from wavesim.tuning.results_file import ResultsFile
 
 

@@ -3,8 +3,8 @@
 import pytest
 from trace_invariants import violations
 
-from wavesim.evaluation.blind_runs import measured_word
-from wavesim.evaluation.blind_sizes import BASELINE, RIVALS, SEMAPHORES, BlindSize
+from wavesim.bench.blind_runs import measured_word
+from wavesim.bench.blind_sizes import BASELINE, RIVALS, SEMAPHORES, BlindSize
 
 pytestmark = pytest.mark.gpu
 

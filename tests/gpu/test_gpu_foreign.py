@@ -2,7 +2,7 @@
 
 import pytest
 
-from wavesim.evaluation.foreign_pairs import BASELINE, PLANS, ForeignPair
+from wavesim.bench.foreign_pairs import BASELINE, PLANS, ForeignPair
 
 pytestmark = pytest.mark.gpu
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from wavesim.evaluation.layer_results import load_layers
+from wavesim.bench.layer_results import load_layers
 from wavesim_gpu.bench.kinds.mlp import run_layers
 
 

@@ -6,7 +6,7 @@ Import arrows, lowest first; a part may use what is above it in the list, never 
            <- safety, lint, predict, sim/streams, sim/peers
            <- codegen <- tuning, view <- tuning/crossover, profile, model_time <- widgets
            <- comparison
-           <- teaching, evaluation <- cli
+           <- teaching, bench <- cli
 """
 
 import ast
@@ -49,7 +49,6 @@ RANKS = {
     "comparison": 10,
     "teaching": 11,
     "bench": 11,
-    "evaluation": 11,
     "cli": 12,
     "__main__": 13,
 }
@@ -80,7 +79,7 @@ OWNERS = {
     "ijson": {"profile"},
     # LiveFigure is a subclass of plotly's FigureWidget, so the widgets name plotly too.
     # The notebooks' own figures and forms are in teaching, where no other part can come to need them.
-    "plotly": {"view", "profile", "widgets", "teaching", "evaluation"},
+    "plotly": {"view", "profile", "widgets", "teaching", "bench"},
     "ipywidgets": {"widgets", "teaching"},
     "anywidget": {"widgets"},
     "traitlets": {"widgets"},
@@ -271,14 +270,14 @@ def test_wavesim_never_imports_wavesim_gpu():
     assert not wrong
 
 
-def test_only_commands_import_evaluation():
+def test_only_commands_import_bench():
     wrong = [
         f"{path.relative_to(ROOT)} imports {name}"
         for package in (WAVESIM, WAVESIM_GPU)
         for path in sources(package)
         for name in imports(path)
-        if name.split(".")[1:2] in (["evaluation"], ["bench"])
-        and not {"evaluation", "bench", "cli"} & set(path.relative_to(package).parts)
+        if name.split(".")[1:2] == ["bench"]
+        and not {"bench", "cli"} & set(path.relative_to(package).parts)
         and path != WAVESIM_GPU / "__main__.py"
     ]
     assert not wrong

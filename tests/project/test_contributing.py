@@ -37,4 +37,4 @@ def test_the_picture_of_the_rooms_has_every_room():
     drawn = set(re.findall(r"[\w/]+", text.split("```")[1]))
     packages = (ROOT / "wavesim", ROOT / "gpu" / "wavesim_gpu")
     rooms = {path.parent.name for package in packages for path in package.glob("*/__init__.py")}
-    assert rooms - drawn - {"recordings", "evaluation", "trial", "persistent"} == set()
+    assert rooms - drawn - {"recordings", "trial", "persistent"} == set()

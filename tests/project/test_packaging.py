@@ -81,9 +81,9 @@ def test_the_wheel_installs_wavesim_and_wavesim_gpu_and_nothing_else(wheel):
 
 # The whole of it takes minutes and is computed once, in test_recordings.
 FIRST_OF_EACH = """
-from wavesim.evaluation import blind_predictions
-from wavesim.evaluation import published_cases, sketch_cases
-from wavesim.evaluation import recorded_cases
+from wavesim.bench import blind_predictions
+from wavesim.bench import published_cases, sketch_cases
+from wavesim.bench import recorded_cases
 from wavesim.predict.score_history import committed_scores
 found = [
     jobs()[0]()

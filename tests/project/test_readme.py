@@ -1,7 +1,6 @@
 """The example runs and describes docs/pair.toml; claims, and those of docs/evidence.md, are committed."""
 
 import csv
-import hashlib
 import json
 import re
 from dataclasses import fields
@@ -10,11 +9,9 @@ from typing import Any
 
 import pytest
 
+from wavesim.bench.published_cases import points_by_split
 from wavesim.costs.cost_model import CostModel
 from wavesim.costs.device_costs import costs_of, own_file, with_host_sync
-from wavesim.evaluation.layer_page import PAGES, UNMEASURED, block_of
-from wavesim.evaluation.layer_results import load_layers, newest_layers
-from wavesim.evaluation.published_cases import points_by_split
 from wavesim.model.description import load_description
 from wavesim.predict.prediction import predict_from_kernel_times
 from wavesim.recordings.published_rows import published_runs
@@ -93,27 +90,6 @@ def cells(line: str) -> list[str]:
 
 def points(figure: float) -> str:
     return f"{figure:.1f}"
-
-
-@pytest.mark.parametrize(
-    ("label", "name", "is_registered"),
-    [
-        ("portable GEMM, one or two blocks per SM", "own-all", False),
-        ("the same, from the two kernels' times alone", "own-kernel-times", False),
-        ("blind run, all semaphore plans", "judged-all", True),
-    ],
-)
-def test_a_claim_of_the_readme_is_a_committed_score(label, name, is_registered):
-    (line,) = (line for line in README.splitlines() if line.startswith(f"| {label}"))
-    score, before = SCORES[name], "before_" if is_registered else ""
-    expected = [score["cases"], *(points(score[key]) for key in (before + MEDIAN, before + P90, NO_GAIN))]
-    assert cells(line)[1:] == [str(figure) for figure in expected]
-
-
-def test_the_share_of_intervals_that_hold_the_measurement_is_a_committed_score():
-    before, today = (round(100 * SCORES["judged-all"][field]) for field in ("coverage_before", "coverage"))
-    claim = f"80 % intervals {before} % held the measurement as registered, {today} % as learnt since."
-    assert claim in " ".join(README.split())
 
 
 def test_every_row_of_the_evidence_is_a_committed_score():
@@ -302,22 +278,6 @@ def test_the_model_page_gives_the_h100s_errors_as_measured():
     with path.open(encoding="utf-8", newline="") as file:
         first = next(csv.DictReader(file))
     assert f"within {first['h100_p90']} points instead of {float(first['h200_p90']):.1f}" in MODEL
-
-
-PROGRAM_PAGES = [page for page in PAGES if page.path.exists()]
-
-
-@pytest.mark.parametrize("page", PROGRAM_PAGES, ids=lambda page: page.path.name)
-def test_what_a_page_says_of_mlp_beside_torch_is_the_newest_results_or_that_there_are_none(page):
-    newest = newest_layers(ROOT / "gpu" / "results" / "layers")
-    expected = UNMEASURED if newest is None else page.block(load_layers(newest))
-    assert block_of(page.path.read_text(encoding="utf-8")) == expected
-
-
-def test_the_measured_shapes_are_those_that_were_written_down():
-    listed = ROOT / "gpu" / "wavesim_gpu" / "bench" / "kinds" / "mlp_shapes.toml"
-    found = {load_layers(path).shapes_sha256 for path in (ROOT / "gpu" / "results" / "layers").glob("*.json")}
-    assert found <= {hashlib.sha256(listed.read_bytes()).hexdigest()}
 
 
 def test_the_lines_for_a_pytorch_program_name_what_is_there():

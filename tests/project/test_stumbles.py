@@ -13,7 +13,7 @@ TESTS = Path(__file__).parents[1]
 STUMBLES = {
     "1 a subtitle over the title": "browser/test_browser_drawn_widgets.py::"
     "test_a_run_chosen_before_the_figure_is_shown_looks_as_one_chosen_after",
-    "2 scored predictions were not those shown": "evaluation/test_one_prediction_path.py::"
+    "2 scored predictions were not those shown": "bench/test_one_prediction_path.py::"
     "test_the_value_that_is_scored_is_the_value_that_compare_shows",
     "3 the README claimed too much": "project/test_readme.py::"
     "test_a_claim_of_the_readme_is_a_committed_score",

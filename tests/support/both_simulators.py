@@ -2,8 +2,8 @@
 
 import pytest
 
+from wavesim.bench.reference.simulator import ReferenceSimulator
 from wavesim.errors import DeadlockError
-from wavesim.evaluation.reference.simulator import ReferenceSimulator
 from wavesim.sim.engine import Engine
 
 FIELDS = ("stage", "tile", "issue", "start", "wait", "end", "sm", "slot")

@@ -1,6 +1,6 @@
 """Predictions made up for tests: what was predicted and measured, all else plain."""
 
-from wavesim.evaluation.scored_case import ScoredPrediction
+from wavesim.bench.scored_case import ScoredPrediction
 from wavesim.predict.prediction import Measured
 from wavesim.recordings.split import split_of
 

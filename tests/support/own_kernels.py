@@ -14,8 +14,8 @@ from faults import cotenant
 from row_chains import norm_chain, residual_pair, softmax_chain
 from small_pipelines import pair
 
+from wavesim.bench.foreign_pairs import ForeignPair
 from wavesim.codegen.cuda import generate, stage_header
-from wavesim.evaluation.foreign_pairs import ForeignPair
 from wavesim.model.device import load
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import SemaphoreSync

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
+from wavesim.bench.blind_runs import STAMP, MeasuredComparison, PlanRounds
+from wavesim.bench.blind_sizes import BASELINE, RIVALS, BlindSize
 from wavesim.costs.builds import as_built
 from wavesim.costs.cost_model import CostModel
 from wavesim.costs.device_costs import costs_of
 from wavesim.errors import DeviceError
-from wavesim.evaluation.blind_runs import STAMP, MeasuredComparison, PlanRounds
-from wavesim.evaluation.blind_sizes import BASELINE, RIVALS, BlindSize
 from wavesim.model.device import load
 from wavesim.plan.parsing import parse_plan
 from wavesim.sim.simulation import simulate

@@ -75,9 +75,9 @@ def timed_cases(results):
 
 def described(case):
     """(pipeline, plan) of a case."""
+    from wavesim.bench.stored_kernels import kernels_named
     from wavesim.codegen.policies import GroupedSync
     from wavesim.codegen.tile_map import Blocks
-    from wavesim.evaluation.stored_kernels import kernels_named
     from wavesim.model.kernel import Gemm
     from wavesim.plan.sync import Semaphores
     from wavesim_gpu.bench.kinds.tile_configs import TileConfig, mlp_pair, products_of, single
@@ -195,7 +195,7 @@ def main():
     if options.facts:
         json.dump(facts(json.load(sys.stdin)), sys.stdout)
         return 0
-    from wavesim.evaluation.gpu_results import newest_results
+    from wavesim.bench.gpu_results import newest_results
     from wavesim_gpu.bench.same_code import FOLDER
 
     newest = newest_results(RESULTS)

@@ -12,7 +12,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Measures and prints."""
-    from wavesim.evaluation.simulator_speed import measure_speed
+    from wavesim.bench.simulator_speed import measure_speed
 
     found = asdict(measure_speed())
     return print_result(options, found, "\n".join(f"{name}: {value:.3g}" for name, value in found.items()))

@@ -56,7 +56,7 @@ def _require_fitting(options: argparse.Namespace) -> None:
 
 
 def _listed(path: Path | None) -> tuple[dict[str, Any], str]:
-    from wavesim.evaluation.challenge import pairs, source, template
+    from wavesim.bench.challenge import pairs, source, template
 
     if path is not None:
         write_text(path, template(pairs()))
@@ -78,7 +78,7 @@ def _times(kernels_ns: list[int]) -> str:
 
 
 def _trace(number: str, path: Path) -> tuple[dict[str, Any], str]:
-    from wavesim.evaluation.challenge import pair_named, source
+    from wavesim.bench.challenge import pair_named, source
 
     pair = pair_named(number)
     pair.stream.save(path)
@@ -87,7 +87,7 @@ def _trace(number: str, path: Path) -> tuple[dict[str, Any], str]:
 
 
 def _scored(path: Path, is_revealed: bool) -> tuple[dict[str, Any], str]:
-    from wavesim.evaluation.challenge import as_json, read_predictions, revealed, score_text, scores_of
+    from wavesim.bench.challenge import as_json, read_predictions, revealed, score_text, scores_of
 
     yours = read_predictions(path)
     scores = scores_of(yours)

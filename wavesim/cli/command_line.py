@@ -44,7 +44,7 @@ STATUSES = (
     "Exit status: 0; 1 where a check failed; 2 for bad input, too little memory and output that cannot be "
     "written; 130, 143 and 129 after SIGINT, SIGTERM and SIGHUP; 141 where nobody reads the output any more."
 )
-EVALUATION = "wavesim.evaluation"  # the only room that the others work without
+EVALUATION = "wavesim.bench"  # the only room that the others work without
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

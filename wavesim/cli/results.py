@@ -15,8 +15,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Prints the results and writes what is asked for."""
-    from wavesim.evaluation.gpu_results import load_results, newest_results
-    from wavesim.evaluation.results_page import run_results
+    from wavesim.bench.gpu_results import load_results, newest_results
+    from wavesim.bench.results_page import run_results
 
     found = load_results(options.file or newest_results())
     return print_result(options, *run_results(found, options.html, options.docs))

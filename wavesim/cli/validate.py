@@ -21,13 +21,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Predicts every stored measurement and prints the scores."""
-    from wavesim.evaluation.validate_command import run_validate
+    from wavesim.bench.validate_command import run_validate
 
     if options.list and options.json:
         raise DescriptionError("--list is of the text, and --json has no cases; leave one of them out")
     found = run_validate(options, progress("validating"))
     if options.html:
-        from wavesim.evaluation.score_page import write_score_page
+        from wavesim.bench.score_page import write_score_page
 
         write_score_page(options.html, found.predictions, found.scores)
     status = print_result(options, found.document, found.text)

@@ -17,8 +17,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
-from wavesim.errors import DescriptionError, WavesimError
-from wavesim.evaluation.blind_runs import (
+from wavesim.bench.blind_runs import (
     BASES,
     SHARD,
     MeasuredComparison,
@@ -30,7 +29,8 @@ from wavesim.evaluation.blind_runs import (
     write_facts,
     write_predictions,
 )
-from wavesim.evaluation.blind_sizes import BASELINE, SEMAPHORES, BlindSize, shard_of, shuffled
+from wavesim.bench.blind_sizes import BASELINE, SEMAPHORES, BlindSize, shard_of, shuffled
+from wavesim.errors import DescriptionError, WavesimError
 from wavesim.safe_io.workers import worker_pool
 from wavesim.trace.trace import Trace
 from wavesim.trace.trace_archive import pack_traces
@@ -187,7 +187,7 @@ def predict_in_processes(device: str, shards: int = 1) -> Predict:
     missing.
     """
     try:
-        from wavesim.evaluation.blind_predictions import register_predictions  # noqa: PLC0415  # needs simpy; runs do not
+        from wavesim.bench.blind_predictions import register_predictions  # noqa: PLC0415  # needs simpy; runs do not
     except ImportError as error:
         raise DescriptionError(
             f"predictions need {error.name}: pip install simpy, or put its wheel on PYTHONPATH"

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from wavesim.evaluation.blind_sizes import BlindSize
+from wavesim.bench.blind_sizes import BlindSize
 from wavesim.trace.trace import Trace
 from wavesim_gpu.bench.kinds.gemms import ComparedSize, GpuMeasurer
 from wavesim_gpu.bench.measuring_process import STARTING_S, MeasuringProcess

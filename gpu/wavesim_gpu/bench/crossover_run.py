@@ -14,8 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from wavesim.bench.crossover_runs import MAX_BYTES, read_registered, register, score_run
+
 from wavesim.errors import DescriptionError
-from wavesim.evaluation.crossover_runs import MAX_BYTES, read_registered, register, score_run
 from wavesim.model import device as devices
 from wavesim.safe_io.documents import read_json, read_toml
 from wavesim.safe_io.program import run_program
@@ -33,7 +34,7 @@ SECONDS = 400.0
 def register_all(path: Path, device: str, commit: str, most: int | None = None) -> str:
     """Predicts all families, or the first `most`, for a device; needs no GPU. Returns the hash."""
     # Needs simpy; measuring does not.
-    from wavesim.evaluation.crossover_predictions import ListedFamily, registered_family  # noqa: PLC0415
+    from wavesim.bench.crossover_predictions import ListedFamily, registered_family  # noqa: PLC0415
 
     listed, entries = read_toml(FILE), []
     with worker_pool() as pool:

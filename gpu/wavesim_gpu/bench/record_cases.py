@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from wavesim.evaluation.stored_kernels import kernels_named
+from wavesim.bench.stored_kernels import kernels_named
 from wavesim.plan.plan import Plan
 from wavesim.trace.trace import Trace
 from wavesim.workloads.catalogue import workload

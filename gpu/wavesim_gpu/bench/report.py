@@ -9,10 +9,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from wavesim.errors import RecordingError
-from wavesim.evaluation.gpu_results import GpuResults, load_results, newest_results
-from wavesim.evaluation.semaphore_costs import best_ways, copy_overheads, primitive_costs, ready_costs
-from wavesim.evaluation.speedups import (
+from wavesim.bench.gpu_results import GpuResults, load_results, newest_results
+from wavesim.bench.semaphore_costs import best_ways, copy_overheads, primitive_costs, ready_costs
+from wavesim.bench.speedups import (
     CUBE,
     LIBRARIES,
     PROMPT,
@@ -25,6 +24,7 @@ from wavesim.evaluation.speedups import (
     separations,
     speeds,
 )
+from wavesim.errors import RecordingError
 from wavesim_gpu.bench.same_code import has_same_code
 from wavesim_gpu.bench.timed_sources import timed_hash
 

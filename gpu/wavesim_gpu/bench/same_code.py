@@ -7,7 +7,7 @@ from the old hash to the new one; the results still hold.
 
 from pathlib import Path
 
-from wavesim.evaluation.gpu_results import Fields
+from wavesim.bench.gpu_results import Fields
 from wavesim.safe_io.documents import read_json
 
 FOLDER = "machine_code"  # in that of the results: a file per comparison

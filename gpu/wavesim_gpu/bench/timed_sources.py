@@ -7,7 +7,7 @@ gpu/results were measured with other sources, as it does for the GEMM.
 
 from pathlib import Path
 
-from wavesim.evaluation.stored_kernels import kernels_named
+from wavesim.bench.stored_kernels import kernels_named
 from wavesim_gpu.driver.kernel_sources import ROOT, source_hash
 from wavesim_gpu.kernels.backends import backend_named
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from recorded import pretended
 
+from wavesim.bench.blind_sizes import BlindSize
 from wavesim.costs.builds import as_built
 from wavesim.costs.calibration import calibrate
 from wavesim.costs.calibration_checks import contradictions
@@ -13,7 +14,6 @@ from wavesim.costs.calibration_text import kernel_times_text, trace_text
 from wavesim.costs.cost_model import CostModel, zero_cost
 from wavesim.costs.device_costs import costs_of, without_constants
 from wavesim.errors import DescriptionError, RecordingError
-from wavesim.evaluation.blind_sizes import BlindSize
 from wavesim.model.dependency import Dependency, gemm_rows, x, y
 from wavesim.model.device import load
 from wavesim.model.kernel import Block, Gemm, Grid, Kernel

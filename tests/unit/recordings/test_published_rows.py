@@ -2,10 +2,10 @@
 
 import pytest
 
+from wavesim.bench.clock_states import clock_ratio, fastest_share
+from wavesim.bench.published_cases import points_by_split
 from wavesim.costs.device_costs import costs_of, with_host_sync
 from wavesim.errors import DescriptionError
-from wavesim.evaluation.clock_states import clock_ratio, fastest_share
-from wavesim.evaluation.published_cases import points_by_split
 from wavesim.model.dependency import gemm_rows, rows_read
 from wavesim.model.kernel import Gemm, MainLoop
 from wavesim.model.stage import Stage

@@ -12,9 +12,9 @@ from pathlib import Path
 import plotly.graph_objects as go
 import pytest
 
+from wavesim.bench.blind_runs import write_facts
 from wavesim.cli.command_line import main
 from wavesim.errors import OutputError
-from wavesim.evaluation.blind_runs import write_facts
 from wavesim.model.device import load
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.safe_io.writing import append_line, replacing, require_writable, write_bytes, write_text

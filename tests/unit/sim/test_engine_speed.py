@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from wavesim.evaluation.simulator_speed import (
+from wavesim.bench.simulator_speed import (
     TOKENS_10K,
     TOKENS_100K,
     TOKENS_600,

@@ -7,8 +7,8 @@ launch, under semaphores and as one persistent kernel; on an A100 the portable o
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from wavesim.bench.stored_kernels import stored_names
 from wavesim.errors import DescriptionError
-from wavesim.evaluation.stored_kernels import stored_names
 from wavesim.model.device import Device
 from wavesim.model.kernel import Gemm
 from wavesim.plan.parsing import SCHEDULES

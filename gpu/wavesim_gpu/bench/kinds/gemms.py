@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from wavesim.bench.blind_runs import MeasuredComparison, PlanRounds, stamped
+from wavesim.bench.blind_sizes import BASELINE, BlindSize
 from wavesim.errors import WavesimError
-from wavesim.evaluation.blind_runs import MeasuredComparison, PlanRounds, stamped
-from wavesim.evaluation.blind_sizes import BASELINE, BlindSize
 from wavesim.trace.trace import Trace
 from wavesim_gpu.driver.clocks import Reading, Sampler
 from wavesim_gpu.driver.compiler import Build

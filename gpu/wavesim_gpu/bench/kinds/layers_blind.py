@@ -4,8 +4,8 @@
 order: what the device's file of costs says of every case, and its SHA-256, before anything has run; stream
 sync of every case, timed and recorded; what follows from these recordings, and its SHA-256; then all plans
 in turns, at a clock that has settled. `--list` says which run's cases, a trial of development sizes, or
-convolutions; `--registered` takes predictions that `wavesim.evaluation.layer_blind_registered` wrote before.
-`python -m wavesim.evaluation.layer_blind_scores FOLDER` makes the scores.
+convolutions; `--registered` takes predictions that `wavesim.bench.layer_blind_registered` wrote before.
+`python -m wavesim.bench.layer_blind_scores FOLDER` makes the scores.
 """
 
 import argparse
@@ -19,10 +19,7 @@ from statistics import median
 from typing import Any
 from zlib import crc32
 
-from wavesim.costs.device_costs import default_device
-from wavesim.errors import DescriptionError, WavesimError
-from wavesim.evaluation.blind_runs import model_sources
-from wavesim.evaluation.conv_blind_cases import (
+from wavesim.bench.conv_blind_cases import (
     convolution_cases,
     fifth_convolution_cases,
     fourth_convolution_cases,
@@ -30,7 +27,7 @@ from wavesim.evaluation.conv_blind_cases import (
     sixth_convolution_cases,
     third_convolution_cases,
 )
-from wavesim.evaluation.layer_blind_cases import (
+from wavesim.bench.layer_blind_cases import (
     BASELINE,
     BlindCase,
     all_cases,
@@ -38,15 +35,24 @@ from wavesim.evaluation.layer_blind_cases import (
     third_cases,
     trial_cases,
 )
-from wavesim.evaluation.layer_blind_predictions import predicted_from_costs, predicted_from_streams
-from wavesim.evaluation.layer_blind_runs import (
+from wavesim.bench.layer_blind_predictions import predicted_from_costs, predicted_from_streams
+from wavesim.bench.layer_blind_runs import (
     FACTS,
     ROUNDS_FILE,
     copy_registered,
     trace_name,
     write_registered,
 )
-from wavesim.evaluation.layer_blind_scores import SAID_POINTS
+<<<<<<< HEAD
+from wavesim.bench.layer_blind_scores import SAID_POINTS
+=======
+from wavesim.bench.layer_blind_scores import SAID_POINTS
+
+from wavesim.bench.blind_runs import model_sources
+from wavesim.costs.device_costs import default_device
+from wavesim.errors import DescriptionError, WavesimError
+from wavesim.safe_io.appending import append_line
+>>>>>>> 07f60478 (Turn the exam into case lists and one harness)
 from wavesim.safe_io.program import run_program
 from wavesim.safe_io.writing import append_line, write_text
 from wavesim.trace.trace import Trace

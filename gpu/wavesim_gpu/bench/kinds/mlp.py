@@ -19,8 +19,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from wavesim.bench.layer_results import load_layers
 from wavesim.errors import DescriptionError
-from wavesim.evaluation.layer_results import load_layers
 from wavesim.safe_io.bounds import shown
 from wavesim.safe_io.documents import read_json
 from wavesim.safe_io.writing import write_text

@@ -7,9 +7,9 @@ Example: "row on one stream" is row semaphores on persistent kernels that start 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from wavesim.bench.stored_kernels import plan_word, stored_names
 from wavesim.codegen.policies import GroupedSync, derive_policies
 from wavesim.codegen.tile_map import Blocks
-from wavesim.evaluation.stored_kernels import plan_word, stored_names
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import Order, RowMajor
 from wavesim.plan.parsing import parse_plan

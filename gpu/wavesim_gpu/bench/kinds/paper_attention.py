@@ -16,8 +16,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from wavesim.bench.paper_attention_cases import PLANS, ChainCase, cases
+
 from wavesim.errors import DescriptionError, DeviceError
-from wavesim.evaluation.paper_attention_cases import PLANS, ChainCase, cases
 from wavesim.plan.plan import Plan
 from wavesim.safe_io.bounds import whole
 from wavesim.safe_io.escaping import lines

@@ -7,7 +7,8 @@ simulator runs thirty plans of the pair, and says: row semaphores, 192x192 tiles
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from wavesim.evaluation.makespan_estimate import makespan_bound_ns, makespan_estimate_ns
+from wavesim.bench.makespan_estimate import makespan_bound_ns, makespan_estimate_ns
+
 from wavesim.model.dependency import gemm_rows
 from wavesim.model.device import Device
 from wavesim.model.kernel import Block

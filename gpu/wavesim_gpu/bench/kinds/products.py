@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from wavesim.evaluation.stored_kernels import stored_names
+from wavesim.bench.stored_kernels import stored_names
 from wavesim.model.kernel import Gemm
 from wavesim.plan.order import Order
 from wavesim.plan.parsing import SCHEDULES

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from wavesim.evaluation.stored_kernels import kernels_named
+from wavesim.bench.stored_kernels import kernels_named
 from wavesim.plan.launch import StreamPerStage
 from wavesim_gpu.bench.checked_candidates import NONE, sharing_entry, time_and_judge
 from wavesim_gpu.bench.kinds.tile_configs import TileConfig, mlp_pair

@@ -4,9 +4,9 @@ import json
 from types import SimpleNamespace
 
 import pytest
+from wavesim.bench.conv_blind_cases import convolution_cases
+from wavesim.bench.conv_pages import case_name
 
-from wavesim.evaluation.conv_blind_cases import convolution_cases
-from wavesim.evaluation.conv_pages import case_name
 from wavesim.model.device import load
 from wavesim.workloads.conv_networks import network_named
 from wavesim_gpu.bench.kinds import conv_bench, layers_blind

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from wavesim.bench.layer_results import load_layers, summary_lines
 from wavesim.errors import DescriptionError
-from wavesim.evaluation.layer_results import load_layers, summary_lines
 from wavesim.model.device import load
 from wavesim_gpu.__main__ import main
 from wavesim_gpu.bench.kinds import mlp as layer_bench

@@ -6,15 +6,6 @@ from itertools import pairwise
 import pytest
 
 from wavesim.cli.command_line import main
-from wavesim.errors import RecordingError
-from wavesim.evaluation.peer_blind import (
-    FILE,
-    RegisteredTime,
-    predicted,
-    register,
-    registered,
-    shapes,
-)
 from wavesim.model.collective import Collective
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import load
@@ -25,7 +16,6 @@ from wavesim.model.rows import Norm
 from wavesim.model.stage import Stage
 from wavesim.sim.peers.prediction import first_m, forecast, one_gemm
 from wavesim.sim.peers.simulation import best_gemm
-from wavesim.sim.peers.two_gpu_tables import measured_tables
 
 DEVICE = load("h200")
 HOST = Host(2, load_link("h200"), {"gemm": Collective()})
@@ -150,26 +140,3 @@ def test_commands_refuse_what_they_cannot_do_in_one_line(tmp_path, capsys, words
     path.write_text(TWO)
     assert main([str(path) if word == "FILE" else word for word in words]) == 2
     assert fault in capsys.readouterr().err
-
-
-def test_the_shapes_of_the_blind_run_are_none_that_constants_were_fitted_to():
-    assert len(set(shapes())) == 24
-    assert {one.m for one in shapes()} >= {16, 8192}
-    assert {one.k for one in shapes()} >= {1408, 14336}
-    assert {one.n for one in shapes()} >= {4096, 12288}
-    measured = {(row["m"], row["k"], row["n"]) for rows in measured_tables().values() for row in rows}
-    assert not measured & {(one.m, one.k, one.n) for one in shapes()}
-
-
-def test_predictions_are_registered_once_and_refused_where_they_were_changed(tmp_path):
-    found = predicted(shapes()[0], ("stores",))
-    assert [one.is_best for one in found].count(True) == 1
-    register(tmp_path, found, {"commit": "abc"})
-    assert registered(tmp_path) == found
-    assert isinstance(found[0], RegisteredTime)
-    with pytest.raises(RecordingError, match="predictions are written once"):
-        register(tmp_path, found, {})
-    text = (tmp_path / FILE).read_text()
-    (tmp_path / FILE).write_text(text.replace('"m": 16', '"m": 17', 1))
-    with pytest.raises(RecordingError, match="it was changed"):
-        registered(tmp_path)

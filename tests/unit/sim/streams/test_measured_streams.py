@@ -87,21 +87,6 @@ def test_of_the_shipped_run_nearly_all_programs_are_simulated_within_a_tenth():
     assert [one.name for one in rows if abs(one.error) > 0.1] == ["host functions"]
 
 
-def test_the_page_has_what_the_newest_shipped_run_says(tmp_path, run, monkeypatch):
-    from wavesim.evaluation import streams_page
-    from wavesim.sim.streams import measured
-
-    page = streams_page.PAGE.read_text(encoding="utf-8")
-    assert streams_page.with_block(page, streams_page.block()) == page
-    monkeypatch.setattr(measured, "RUNS", tmp_path)
-    assert newest_run() is None
-    assert "None of these programs has been measured yet" in streams_page.block()
-    written(tmp_path, run)
-    text = streams_page.block()
-    assert f"{len(EXAMPLES)} of {len(EXAMPLES)} programs are simulated within 10 %" in text
-    assert "| host functions | 8 |" in text
-
-
 @pytest.mark.parametrize(
     ("where", "value", "words"),
     [

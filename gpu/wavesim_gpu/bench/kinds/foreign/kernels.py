@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from wavesim.errors import DeadlockError
-from wavesim.evaluation.foreign_pairs import (
+from wavesim.bench.foreign_pairs import (
     BASELINE,
     NAMES,
     SOFTMAX_ROWS,
@@ -19,6 +18,7 @@ from wavesim.evaluation.foreign_pairs import (
     THREADS,
     ForeignPair,
 )
+from wavesim.errors import DeadlockError
 from wavesim.plan.parsing import plan_data
 from wavesim.trace.trace import Trace
 from wavesim_gpu.driver.compiler import Build

@@ -8,9 +8,9 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
+from wavesim.bench.foreign_pairs import BASELINE, NAMES, ForeignPair
+from wavesim.bench.foreign_runs import ComparedPair, KnownPair
 from wavesim.errors import WavesimError
-from wavesim.evaluation.foreign_pairs import BASELINE, NAMES, ForeignPair
-from wavesim.evaluation.foreign_runs import ComparedPair, KnownPair
 from wavesim.trace.trace import Trace
 from wavesim_gpu.bench.kinds.foreign.kernels import Made
 from wavesim_gpu.run.timing import Contender, interleaved_ns, run_in_turn

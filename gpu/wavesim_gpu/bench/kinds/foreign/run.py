@@ -18,8 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-from wavesim.errors import DescriptionError, WavesimError
-from wavesim.evaluation.blind_runs import (
+from wavesim.bench.blind_runs import (
     MeasuredComparison,
     PlanRounds,
     RegisteredPrediction,
@@ -29,8 +28,9 @@ from wavesim.evaluation.blind_runs import (
     write_facts,
     write_predictions,
 )
-from wavesim.evaluation.foreign_pairs import BASELINE, ForeignPair, all_pairs, pair_of
-from wavesim.evaluation.foreign_runs import ComparedPair, KnownPair, register_foreign, trace_path
+from wavesim.bench.foreign_pairs import BASELINE, ForeignPair, all_pairs, pair_of
+from wavesim.bench.foreign_runs import ComparedPair, KnownPair, register_foreign, trace_path
+from wavesim.errors import DescriptionError, WavesimError
 from wavesim.predict.prediction import improvement_of_rounds
 from wavesim.safe_io.program import run_program
 from wavesim.safe_io.workers import worker_pool

@@ -14,9 +14,11 @@ from typing import Any
 
 import torch
 
+from wavesim.bench.foreign_pairs import BASELINE, NAMES, ForeignPair
+from wavesim.bench.foreign_runs import ComparedPair, KnownPair
 from wavesim.errors import WavesimError
-from wavesim.evaluation.foreign_pairs import BASELINE, NAMES, ForeignPair
-from wavesim.evaluation.foreign_runs import ComparedPair, KnownPair
+from wavesim.bench.foreign_pairs import BASELINE, NAMES, ForeignPair
+from wavesim.bench.foreign_runs import ComparedPair, KnownPair
 from wavesim_gpu.run.runner import WrongResultError
 
 EXAMPLE = Path(__file__).parents[4] / "examples" / "triton_matmul.py"

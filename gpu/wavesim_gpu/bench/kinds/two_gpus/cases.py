@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import wavesim.evaluation
+import wavesim.bench
 from wavesim.safe_io.documents import read_toml
 from wavesim_gpu.driver.element_types import from_float32, to_float32
 from wavesim_gpu.peers.groups import PeerGroup
 from wavesim_gpu.peers.problem import SharedGemm
 from wavesim_gpu.peers.programs import RankArrays, shapes_of
 
-SHAPES = Path(wavesim.evaluation.__file__).with_name("peer_shapes.toml")
+SHAPES = Path(wavesim.bench.__file__).with_name("peer_shapes.toml")
 LISTS = ("first", "second", "development")
 NAMES = ("a", "b", "residual", "weight", "next_b")
 

@@ -9,7 +9,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from wavesim.evaluation.peer_timed import OPERATORS, SECOND_TIMED, medians, timed_lines
+from wavesim.bench.peer_timed import OPERATORS, SECOND_TIMED, medians, timed_lines
+
 from wavesim.safe_io.program import run_program
 from wavesim.safe_io.writing import write_text
 from wavesim_gpu.peers.choice import CHOICES, LIBRARY, USUAL_TILE, PeerChoice

@@ -13,11 +13,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from wavesim.bench.peer_page import MEASURED, MOST_BYTES, NOT_YET, PAGE
+from wavesim.bench.peer_registered import ALONE, FIRST, SECOND
+from wavesim.bench.peer_trials import TRIALS, trial_lines
+
+from wavesim.bench import peer_timed
 from wavesim.errors import RecordingError, WavesimError
-from wavesim.evaluation import peer_timed
-from wavesim.evaluation.peer_page import MEASURED, MOST_BYTES, NOT_YET, PAGE
-from wavesim.evaluation.peer_registered import ALONE, FIRST, SECOND
-from wavesim.evaluation.peer_trials import TRIALS, trial_lines
 from wavesim.safe_io.options import BAD_INPUT
 from wavesim.safe_io.program import run_program
 from wavesim.safe_io.reading import read_text

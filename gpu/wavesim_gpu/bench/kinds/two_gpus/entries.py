@@ -12,8 +12,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from wavesim.bench.peer_page import MEASURED
+
 from wavesim.errors import RecordingError
-from wavesim.evaluation.peer_page import MEASURED
 from wavesim.safe_io.documents import json_value
 from wavesim.safe_io.program import run_program
 from wavesim.safe_io.reading import read_text
@@ -48,7 +49,7 @@ def entries_of(lines: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Writes the file; `python -m wavesim.evaluation.peer_page` then shows it."""
+    """Writes the file; `python -m wavesim.bench.peer_page` then shows it."""
     parser = argparse.ArgumentParser(prog="python -m wavesim_gpu.bench.kinds.two_gpus.entries")
     parser.add_argument("lines", type=Path, help="what the measuring command wrote")
     parser.add_argument("--out", type=Path, default=MEASURED, help=f"default {MEASURED.name} of the page")

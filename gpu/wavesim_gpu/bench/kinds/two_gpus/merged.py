@@ -12,8 +12,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from wavesim.bench.peer_timed import COLLECTIVES, TIMED
+
 from wavesim.errors import RecordingError
-from wavesim.evaluation.peer_timed import COLLECTIVES, TIMED
 from wavesim.safe_io.documents import json_value
 from wavesim.safe_io.program import run_program
 from wavesim.safe_io.reading import read_text
@@ -43,7 +44,7 @@ def in_one(lines: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Writes the file; `python -m wavesim.evaluation.peer_timed` then shows it."""
+    """Writes the file; `python -m wavesim.bench.peer_timed` then shows it."""
     parser = argparse.ArgumentParser(prog="python -m wavesim_gpu.bench.kinds.two_gpus.merged")
     parser.add_argument("lines", type=Path, nargs="+", help="what the measuring command wrote")
     parser.add_argument("--out", type=Path, default=TIMED, help=f"default {TIMED.name} of the page")

@@ -1,0 +1,153 @@
+"""The results page and docs: from any file, and one clear line for a damaged one."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sample_results import SAMPLE, changed, raw
+
+from wavesim.bench.bench_figure import (
+    copy_figure,
+    limit_figure,
+)
+from wavesim.bench.gpu_results import GpuResults, load_results, newest_results
+from wavesim.bench.results_page import docs_text, pictures, write_results_docs, write_results_page
+from wavesim.bench.results_text import findings
+from wavesim.bench.speedups import (
+    pairs_of,
+)
+from wavesim.cli.command_line import main
+from wavesim.errors import RecordingError
+from wavesim.view.theme import DARK, LIGHT
+
+
+@pytest.fixture
+def results() -> GpuResults:
+    return load_results(SAMPLE)
+
+
+def test_wrong_results_are_left_out_and_named(tmp_path: Path):
+    def spoil(document: dict[str, Any]) -> None:
+        for case in document["cases"]:
+            if case["name"] == "row" and case.get("tokens") == 1024 and case["workload"] == "gpt3-mlp":
+                case["verdict"]["is_good"] = False
+                case["rounds_ns"] = [1] * 8  # it would win by far
+
+    found = load_results(changed(tmp_path, spoil))
+    assert "row" not in pairs_of(found, "gpt3-mlp")[1024]
+    said = [line for line in findings(found) if "results were wrong" in line]
+    assert len(said) == 1
+    assert "row semaphores, gpt3-mlp M = 1024" in said[0]
+    assert said[0] in " ".join(docs_text(found).split()).replace("\n", " ")
+
+
+DAMAGES: dict[str, tuple[Any, str]] = {
+    "no cases": (lambda d: d.pop("cases"), "field 'cases' is missing"),
+    "no kernels": (lambda d: d.pop("kernels"), "field 'kernels' is missing"),
+    "a device's name": (lambda d: d.update(device={}), "device: field 'name' is missing"),
+    "a text for a round": (lambda d: d["cases"][3].update(rounds_ns=["x"]), "cases[3]: rounds_ns[0] is 'x'"),
+    "a negative round": (lambda d: d["cases"][3].update(rounds_ns=[-5]), "must be a positive number"),
+    "clocks of other rounds": (lambda d: d["cases"][3].update(clocks_ghz=[1.0]), "one per round"),
+    "a case that is a list": (lambda d: d["cases"].insert(0, []), "cases[0]: field 'name' is missing"),
+    "tokens as text": (lambda d: d["cases"][15].update(tokens="many"), "cases[15]: field 'tokens' is 'many'"),
+    "a verdict without a word": (lambda d: d["cases"][3].update(verdict={}), "field 'is_good' is missing"),
+    "no limits": (lambda d: d.update(cases=d["cases"][2:]), "of workload 'limit' are missing"),
+    "nothing to show": (lambda d: d.update(cases=d["cases"][:2]), "measure again"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_damaged_file_is_told_in_one_line(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    damage, words = DAMAGES[name]
+    status = main(["results", str(changed(tmp_path, damage)), "--html", str(tmp_path / "page.html")])
+    said = capsys.readouterr()
+    assert (status, said.out) == (2, "")
+    assert said.err.count("\n") == 1
+    assert words in said.err
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_a_cut_off_file_a_missing_one_and_an_empty_folder_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = tmp_path / "cut.json"
+    path.write_text(SAMPLE.read_text(encoding="utf-8")[:3000], encoding="utf-8")
+    assert main(["results", str(path)]) == 2
+    assert main(["results", str(tmp_path / "none.json")]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 2
+    assert "not JSON" in said[0]
+    assert "No such file" in said[1]
+    with pytest.raises(RecordingError, match="no results file"):
+        newest_results(tmp_path / "nowhere")
+
+
+def test_the_page_holds_everything_and_asks_nobody(results: GpuResults, tmp_path: Path):
+    text = write_results_page(tmp_path / "results.html", results).read_text(encoding="utf-8")
+    own = text.replace(max(re.findall(r"<script>.*?</script>", text, re.DOTALL), key=len), "")
+    assert not re.search(r"""(?:src|href)\s*=|@import|url\(|https?://(?!www\.w3\.org)""", own)
+    assert text.count('class="figure"') == len(pictures(results))
+    for part in (
+        "NVIDIA H200",
+        "2026-11-21",
+        "3d392ef",
+        "driver 580.159.04",
+        "GHz",
+        " W",
+        "dependent launch",
+    ):
+        assert part in own
+
+
+def test_the_docs_show_every_picture_in_both_themes(
+    results: GpuResults, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    drawn: dict[Path, str] = {}
+
+    def keep(figure: Any, path: Path) -> Path:  # in place of the browser
+        drawn[path] = figure.layout.paper_bgcolor
+        return path
+
+    monkeypatch.setattr("wavesim.bench.results_page.save_figure", keep)
+    words, *_ = write_results_docs(tmp_path, results)
+    linked = re.findall(r'(?:src|srcset)="([^"]+)"', words.read_text(encoding="utf-8"))
+    assert {tmp_path / name for name in linked} == set(drawn)
+    grounds = {"light": LIGHT.background, "dark": DARK.background}
+    assert all(ground == grounds[path.stem.rpartition("-")[2]] for path, ground in drawn.items())
+
+
+def test_uncommitted_changes_are_told_wherever_the_commit_is(tmp_path: Path):
+    path = changed(tmp_path, lambda d: d.update(commit="0123456789abcdef with uncommitted changes to gpu"))
+    found = load_results(path)
+    words = "commit 0123456 with uncommitted changes to gpu"
+    assert words in " ".join(docs_text(found).split())
+    for draw in (limit_figure, copy_figure):
+        assert words in draw(found).layout.title.subtitle.text.replace("<br>", " ")
+
+
+def test_a_page_that_fails_leaves_no_file(tmp_path: Path):
+    path = changed(tmp_path, lambda d: d.update(cases=d["cases"][:2]))
+    with pytest.raises(RecordingError, match="none of its 2 right cases"):
+        write_results_docs(tmp_path / "docs", load_results(path))
+    assert not (tmp_path / "docs").exists()
+
+
+def test_semaphores_are_compared_with_stream_sync_in_the_same_tiles(tmp_path: Path):
+    stream = raw("gpt3-mlp", "same-cut stream", 1024)
+    halved = {**stream, "name": "same-cut", "rounds_ns": [time // 2 for time in stream["rounds_ns"]]}
+    path = changed(tmp_path, lambda document: document["cases"].append(halved))
+    (line,) = [line for line in findings(load_results(path)) if "the same tiles" in line]
+    assert line.endswith("the most: 2.000.")
+
+
+def test_the_words_are_made_from_the_file(results: GpuResults, capsys: pytest.CaptureFixture[str]):
+    words = docs_text(results)
+    assert "trimmed.json" in words
+    for picture in pictures(results):
+        assert f"images/results-{picture.name}-dark.svg" in words
+    assert main(["results", str(SAMPLE), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["findings"] == findings(results)
+    assert (document["commit"], document["wrong_results"]) == ("3d392ef", 0)

@@ -1,0 +1,283 @@
+"""Blind runs: stream sync measured first, then predictions written and hashed, then the plans measured.
+
+Example: a folder holds run.json (device, versions, commit), a stream-sync trace per case,
+predictions.json and its SHA-256, comparisons.jsonl (every round of all plans in turns, a line per size and
+repeat), and a trace of every overlapped plan that carries the hash: it was written before they ran.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import wavesim
+from wavesim.bench.blind_sizes import BASELINE, BlindSize, all_sizes
+from wavesim.errors import RecordingError
+from wavesim.plan.parsing import plan_data, recorded_shape
+from wavesim.recordings.shipped import FOLDER
+from wavesim.safe_io.writing import append_line, write_text
+from wavesim.trace.trace import Trace
+from wavesim.trace.trace_archive import has_trace, load_trace
+
+RUNS = FOLDER / "blind"
+Basis = Literal["trace", "kernel-times", "profile"]
+BASES: tuple[Basis, ...] = ("trace", "kernel-times")  # of our own kernels
+SHARD = "shard-"  # the folder of a part of a run that a GPU of its own measured
+STAMP = "predictions"  # in the versions of a trace's header: the hash of what was written before it ran
+MODEL = (
+    *("model", "plan", "trace", "costs", "sim", "workloads", "predict"),
+    *("evaluation/blind_predictions.py", "evaluation/foreign_pairs.py", "evaluation/foreign_runs.py"),
+)
+
+
+@dataclass(frozen=True)
+class RegisteredPrediction:
+    """One prediction: plan and order of a size, points of improvement with its 80 % interval, nanoseconds.
+
+    `basis` says what was known: the whole stream-sync trace, the kernels' times alone, or these without what
+    only a kernel's author knows, its profile. Where it is not half
+    a width either way, the interval is `low` to `high`; `scored` is False where no score covered such
+    predictions. `error` says why there is none; the numbers are 0 then.
+    """
+
+    size: str
+    order: str
+    plan: str
+    improvement_points: float = 0.0
+    half_width_points: float = 0.0
+    time_ns: int = 0
+    stream_ns: int = 0
+    error: str = ""
+    basis: Basis = "trace"
+    low: float | None = None
+    high: float | None = None
+    scored: bool = True
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """From and to, in points."""
+        points, half = self.improvement_points, self.half_width_points
+        return (
+            points - half if self.low is None else self.low,
+            points + half if self.high is None else self.high,
+        )
+
+
+@dataclass(frozen=True)
+class PlanRounds:
+    """Unrecorded rounds of one plan: nanoseconds, and the SM clock in GHz while each ran, 0 if unknown."""
+
+    ns: tuple[int, ...]
+    ghz: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class MeasuredComparison:
+    """All plans of a size measured in turns, once: rounds by (order, plan). `repeat` counts from 0."""
+
+    size: str
+    repeat: int
+    rounds: Mapping[tuple[str, str], PlanRounds]
+    power_w: float | None = None
+
+
+def trace_path(folder: Path, size: BlindSize, order: str, plan: str) -> Path:
+    """Where the trace of a plan is."""
+    return folder / f"{size.stem}_{order.replace(':', '')}_{plan}.npz"
+
+
+def as_measured(size: BlindSize, order: str, stream: Trace) -> Trace:
+    """A stream-sync trace under the plan that ran: recordings without one all say "stream"."""
+    if stream.header.plan_data:
+        return stream
+    plan = size.plan(BASELINE, order)
+    header = replace(stream.header, plan=plan.name, plan_label=plan.label, plan_data=plan_data(plan))
+    return replace(stream, header=header)
+
+
+def stamped(trace: Trace, stamp: str) -> Trace:
+    """A plan's trace with the hash of the predictions that were there before."""
+    return replace(trace, header=replace(trace.header, versions={**trace.header.versions, STAMP: stamp}))
+
+
+def measured_word(trace: Trace) -> str:
+    """The word of `BlindSize.plans` that a trace was measured under."""
+    plan = recorded_shape(trace.header.plan, trace.header.plan_data)
+    return plan.sync.word if plan.sync.has_semaphores else plan.name
+
+
+def model_sources(package: Path | None = None) -> str:
+    """Sixteen hex digits over all that predictions are made of: names and contents of the package's files."""
+    root = Path(wavesim.__file__).parent if package is None else package
+    files = sorted(
+        path
+        for name in MODEL
+        for path in ((root / name).rglob("*") if (root / name).is_dir() else [root / name])
+        if path.suffix in (".py", ".toml")
+    )
+    digest = hashlib.sha256()
+    for path in files:
+        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def write_facts(folder: Path, facts: Mapping[str, Any]) -> None:
+    """run.json: what was measured on what; written anew as more is known."""
+    write_text(folder / "run.json", json.dumps(facts, indent=1) + "\n")
+
+
+def write_predictions(folder: Path, found: Iterable[RegisteredPrediction], made_by: Mapping[str, str]) -> str:
+    """predictions.json, and its SHA-256 beside it. Returns that; nothing may be predicted afterwards."""
+    path = folder / "predictions.json"
+    if path.exists():
+        raise RecordingError(f"{path} is there already; predictions are written once. Use another folder")
+    document = {"made_by": dict(made_by), "predictions": [asdict(one) for one in found]}
+    write_text(path, json.dumps(document, indent=0) + "\n")
+    stamp = hashlib.sha256(path.read_bytes()).hexdigest()
+    write_text(folder / "predictions.sha256", f"{stamp}  predictions.json\n")
+    return stamp
+
+
+def append_comparison(folder: Path, found: MeasuredComparison) -> None:
+    """One more line of comparisons.jsonl."""
+    rounds = {f"{order} {plan}": asdict(one) for (order, plan), one in found.rounds.items()}
+    line = {"size": found.size, "repeat": found.repeat, "power_w": found.power_w, "rounds": rounds}
+    append_line(folder / "comparisons.jsonl", json.dumps(line, separators=(",", ":")))
+
+
+@dataclass(frozen=True)
+class BlindRun:
+    """One run's folder. All that reads it raises `RecordingError` naming file and field."""
+
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        """What reports call it; a shard is told by its run's name and its own."""
+        name = self.folder.name
+        return f"{self.folder.parent.name} {name}" if name.startswith(SHARD) else name
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """run.json: device, versions, commit, date, what could not be measured and why."""
+        found = _read_json(self.folder / "run.json")
+        if not isinstance(found, dict) or not isinstance(found.get("device"), str):
+            raise RecordingError(f"{self.folder / 'run.json'}: 'device' is missing; not a blind run")
+        return found
+
+    @cached_property
+    def stamp(self) -> str:
+        """The SHA-256 of predictions.json. Raises if it is not the one that was written beside it."""
+        path = self.folder / "predictions.json"
+        found = hashlib.sha256(_read_bytes(path)).hexdigest()
+        written = _read_bytes(self.folder / "predictions.sha256").decode(errors="replace").split()
+        if written[:1] != [found]:
+            raise RecordingError(
+                f"{path}: SHA-256 is {found[:16]}..., written before the measurement was "
+                f"{' '.join(written[:1])[:16] or 'nothing'}...; the predictions were changed afterwards"
+            )
+        return found
+
+    @property
+    def predictions(self) -> dict[tuple[str, str, str], RegisteredPrediction]:
+        """What was predicted from the traces before, by size, order and plan; checked against its hash."""
+        return self.predictions_from("trace")
+
+    def predictions_from(self, basis: Basis) -> dict[tuple[str, str, str], RegisteredPrediction]:
+        """The same from traces or from kernel times."""
+        return {(one.size, one.order, one.plan): one for one in self._registered if one.basis == basis}
+
+    @cached_property
+    def _registered(self) -> list[RegisteredPrediction]:
+        assert self.stamp
+        path = self.folder / "predictions.json"
+        try:
+            return [RegisteredPrediction(**entry) for entry in _read_json(path)["predictions"]]
+        except (KeyError, TypeError) as error:
+            raise RecordingError(f"{path}: a prediction is damaged: {error}") from None
+
+    @cached_property
+    def made_by(self) -> dict[str, str]:
+        """Commit and sources of what predicted."""
+        found = _read_json(self.folder / "predictions.json").get("made_by", {})
+        return {str(key): str(value) for key, value in found.items()}
+
+    @cached_property
+    def comparisons(self) -> dict[str, list[MeasuredComparison]]:
+        """By size, in the order of their repeats."""
+        path = self.folder / "comparisons.jsonl"
+        found: dict[str, list[MeasuredComparison]] = {}
+        for number, line in enumerate(_read_bytes(path).decode(errors="replace").splitlines(), start=1):
+            try:
+                one = _comparison(json.loads(line))
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise RecordingError(f"{path}: line {number} is damaged: {error!r}") from None
+            found.setdefault(one.size, []).append(one)
+        return found
+
+    def sizes(self) -> list[BlindSize]:
+        """Those that were compared, in the order of the list."""
+        known = {size.name: size for size in all_sizes()}
+        for name in self.comparisons:
+            if name not in known:
+                raise RecordingError(f"{self.folder}: size {name!r} is not in all_sizes()")
+        return [size for name, size in known.items() if name in self.comparisons]
+
+    def stream(self, size: BlindSize, order: str) -> Trace:
+        """The stream-sync trace that a case was predicted from."""
+        return as_measured(size, order, load_trace(trace_path(self.folder, size, order, BASELINE)))
+
+    def trace(self, size: BlindSize, order: str, plan: str) -> Trace | None:
+        """The trace of an overlapped plan, None if it left none. Raises if it ran before the predictions."""
+        path = trace_path(self.folder, size, order, plan)
+        if not has_trace(path):
+            return None
+        trace = load_trace(path)
+        seen = str(trace.header.versions.get(STAMP, ""))
+        if seen != self.stamp:
+            raise RecordingError(
+                f"{path}: carries the predictions' hash {seen[:16] or 'none'}, the run's is {self.stamp[:16]}"
+            )
+        return trace
+
+
+def find_runs(folder: Path | None = None) -> list[BlindRun]:
+    """The runs that ship with wavesim, or those of another folder, by name; each shard is a run."""
+    where = RUNS if folder is None else folder
+    paths = [*where.glob("*/run.json"), *where.glob(f"*/{SHARD}*/run.json")]
+    return [BlindRun(path.parent) for path in sorted(paths)]
+
+
+def _comparison(entry: Mapping[str, Any]) -> MeasuredComparison:
+    rounds = {
+        (key.split(" ")[0], key.split(" ")[1]): PlanRounds(
+            tuple(int(ns) for ns in one["ns"]), tuple(float(ghz) for ghz in one["ghz"])
+        )
+        for key, one in entry["rounds"].items()
+    }
+    return MeasuredComparison(str(entry["size"]), int(entry["repeat"]), rounds, entry.get("power_w"))
+
+
+def pooled(found: Sequence[MeasuredComparison], order: str, plan: str) -> PlanRounds:
+    """The rounds of a plan in all repeats, one after the other."""
+    parts = [one.rounds[order, plan] for one in found]
+    return PlanRounds(
+        tuple(ns for part in parts for ns in part.ns), tuple(ghz for part in parts for ghz in part.ghz)
+    )
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise RecordingError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(_read_bytes(path))
+    except ValueError as error:
+        raise RecordingError(f"{path}: not JSON: {error}") from None

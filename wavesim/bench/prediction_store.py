@@ -1,0 +1,72 @@
+"""Every prediction that the committed scores are of, job by job, as `wavesim validate --write` stored it.
+
+Example: 421 jobs made 3,298 predictions. Whoever makes those of one job again finds them here to a hundredth
+of a point, or has changed the model and not stored what came of it.
+"""
+
+import gzip
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from wavesim.bench.scored_case import ScoredPrediction
+from wavesim.predict.prediction import Measured
+from wavesim.recordings.shipped import FOLDER
+from wavesim.safe_io.documents import json_value
+from wavesim.safe_io.writing import write_bytes
+
+FILE = FOLDER / "predictions.json.gz"
+# Points or percent. A time that another processor rounds to the next nanosecond moves them by far less.
+SAME = 0.005
+ByJob = Sequence[Sequence[ScoredPrediction]]
+
+
+def committed_predictions(path: Path = FILE) -> list[list[ScoredPrediction]]:
+    """Those of each job, in the order of `validation.all_jobs`. Raises `RecordingError`."""
+    with gzip.open(path) as file:
+        jobs = json_value(file.read(), str(path))
+    return [[_read(entry) for entry in job] for job in jobs]
+
+
+def write_predictions(by_job: ByJob, path: Path = FILE) -> None:
+    """Stores them, to be committed with the scores; the same predictions are the same bytes."""
+    document = json.dumps([[asdict(one) for one in job] for job in by_job])
+    write_bytes(path, gzip.compress(document.encode(), mtime=0))
+
+
+def differences(found: ByJob, committed: ByJob) -> list[str]:
+    """What of the same jobs is not as it was committed, in words."""
+    if len(found) != len(committed):
+        return [f"{len(found)} jobs, {len(committed)} were committed"]
+    pairs = zip(found, committed, strict=True)
+    return [words for ours, theirs in pairs for words in _differences(ours, theirs)]
+
+
+def _differences(found: Sequence[ScoredPrediction], committed: Sequence[ScoredPrediction]) -> Iterator[str]:
+    if len(found) != len(committed):
+        name = next(one.name for one in (*found, *committed))
+        yield f"the job of {name}: {len(found)} predictions, {len(committed)} were committed"
+        return
+    for ours, theirs in zip(found, committed, strict=True):
+        before = asdict(theirs)
+        for field, value in asdict(ours).items():
+            if not _is_same(value, before[field]):
+                yield f"{ours.source} {ours.name}: {field} is {value!r}, was {before[field]!r}"
+                break
+
+
+def _is_same(value: Any, before: Any) -> bool:
+    if isinstance(value, float) and isinstance(before, float):
+        return abs(value - before) <= SAME
+    if isinstance(value, dict) and isinstance(before, dict):
+        return value.keys() == before.keys() and all(_is_same(value[key], before[key]) for key in value)
+    if isinstance(value, tuple) and isinstance(before, tuple):
+        return len(value) == len(before) and all(map(_is_same, value, before))
+    return bool(value == before)
+
+
+def _read(entry: dict[str, Any]) -> ScoredPrediction:
+    tuples = {name: tuple(value) for name, value in entry.items() if isinstance(value, list)}
+    return ScoredPrediction(**{**entry, **tuples, "measured": Measured(**entry["measured"])})

@@ -1,0 +1,163 @@
+"""The GPU benchmark's tables: what separates us from cuBLASLt, and what each primitive costs on its own.
+
+Example: "GPT-3 MLP, gemm1 alone, M = 1024: 0.976 in time = 0.977 in SM cycles x 0.999 of its clock".
+"""
+
+from collections.abc import Sequence
+from textwrap import fill
+
+from wavesim.bench.cycle_breakdown import product_cycles, shares
+from wavesim.bench.gpu_results import GpuResults
+from wavesim.bench.semaphore_costs import best_ways, copy_overheads, primitive_costs, ready_costs
+from wavesim.bench.speedups import PAIRS, generated_of, label, pairs_of, separations
+
+LINE = 118
+MANY = 6  # generated policies at a size, of which elsewhere only a few are measured
+NAMED = ("row", "tile")
+Rows = list[tuple[str, ...]]
+APART = ("what", "M", "speed over cuBLASLt in time", "in SM cycles", "our clock over its clock")
+SPENT = (
+    "product",
+    "M",
+    "our way",
+    "our kilocycles",
+    "multiplying",
+    "outside",
+    "last wave",
+    "rest",
+    "cuBLASLt's kilocycles",
+    "multiplying",
+)
+SPENT_TEXT = (
+    "Of our SM cycles: multiplying is the least that the tensor cores need, at 2,048 multiply-adds per cycle "
+    "and SM; outside, what tiles past the matrix's edge add; last wave, SMs without a tile in it; the rest "
+    "is launch, filling and draining the pipeline, epilogues, sums of slices and waiting for memory. Part of "
+    "the rest does not grow with M: the launch of a graph, which cuBLASLt's time holds too. The parts are "
+    "computed from the tiles; the sums are measured."
+)
+USES = ("primitive", "blocks at once", "ns", "quartiles over rounds", "SM cycles")
+APART_TEXT = (
+    "Speed in time is speed in SM cycles times the ratio of the clocks. Cycles below 1 are the kernel's own: "
+    "start, epilogue, waves, launch; a clock ratio below 1 says that ours draws more power for the same work."
+)
+POLICIES = ("what", "M", "policy", "tiles of both stages", "us", "speed over cuBLASLt")
+POLICIES_TEXT = (
+    "Every policy that the generator derives, in the tiles that were best with semaphores, and row and tile "
+    "semaphores in their own best ones, fastest first; medians of the final rounds."
+)
+USES_TEXT = (
+    "One thread per block uses the primitive again and again; what the empty loop takes is taken off. A wait "
+    "is for a semaphore that is there already."
+)
+
+
+def separation_rows(results: GpuResults) -> Rows:
+    """One per product and pair and size."""
+    return [
+        (what, str(tokens), f"{one.time:.3f}", f"{one.cycles:.3f}", f"{one.clock:.3f}")
+        for (what, tokens), one in separations(results).items()
+    ]
+
+
+def spent_rows(results: GpuResults) -> Rows:
+    """One per product and size: where our cycles go, beside cuBLASLt's."""
+    return [
+        (
+            what,
+            str(tokens),
+            one.way,
+            f"{one.total:.0f}",
+            *(f"{100 * abs(share):.1f} %" for share in shares(one).values()),
+            f"{one.library:.0f}",
+            f"{100 * one.multiply / one.library:.1f} %",
+        )
+        for (what, tokens), one in product_cycles(results).items()
+    ]
+
+
+def policy_rows(results: GpuResults) -> Rows:
+    """One per generated policy, at the sizes where more than a few were measured."""
+    rows: Rows = []
+    for workload, name in PAIRS.items():
+        for tokens, cases in pairs_of(results, workload).items():
+            others, library = generated_of(cases), cases.get("cublaslt")
+            if len(others) < MANY or library is None:
+                continue
+            known = [
+                case for key, case in cases.items() if case.name == key and case.words.get("plan") in NAMED
+            ]
+            rows += [
+                (
+                    name,
+                    str(tokens),
+                    label(case.name),
+                    case.words.get("cuts", ""),
+                    f"{case.median_ns / 1000:.1f}",
+                    f"{library.median_ns / case.median_ns:.3f}",
+                )
+                for case in sorted([*others, *known], key=lambda case: case.median_ns)
+            ]
+    return rows
+
+
+def primitive_rows(results: GpuResults) -> Rows:
+    """One per primitive and number of blocks."""
+    return [
+        (
+            one.name,
+            str(one.blocks),
+            f"{one.ns:.0f}",
+            f"{one.low_ns:.0f} to {one.high_ns:.0f}",
+            f"{one.cycles:.0f}" if one.cycles else "",
+        )
+        for one in primitive_costs(results)
+    ]
+
+
+def markdown_table(columns: Sequence[str], rows: Rows) -> str:
+    """Columns and rows between bars."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
+def docs_tables(results: GpuResults) -> list[str]:
+    """Headings, words and tables of what was measured, as parts of a page in Markdown."""
+    parts = []
+    for heading, words, columns, rows in (
+        ("What separates us from cuBLASLt", APART_TEXT, APART, separation_rows(results)),
+        ("Where the cycles of a product go", SPENT_TEXT, SPENT, spent_rows(results)),
+        ("Every generated policy", POLICIES_TEXT, POLICIES, policy_rows(results)),
+        ("What each primitive costs on its own", USES_TEXT, USES, primitive_rows(results)),
+    ):
+        if rows:
+            parts += [f"## {heading}", fill(words, LINE), markdown_table(columns, rows)]
+    return parts + [fill(line, LINE) for line in _ready_notes(results)]
+
+
+def cost_notes(results: GpuResults) -> list[str]:
+    """The same as sentences, and which way of launching copies with semaphores was cheapest."""
+    said = [
+        f"{what}, M = {tokens}: {time} of cuBLASLt's speed = {cycles} in SM cycles x {clock} of its clock."
+        for what, tokens, time, cycles, clock in separation_rows(results)
+    ]
+    said += [
+        f"{name}, by {blocks} at once: {ns} ns ({span})."
+        for name, blocks, ns, span, _ in primitive_rows(results)
+    ]
+    said += _ready_notes(results)
+    for threads, one in best_ways(copy_overheads(results)).items():
+        said.append(
+            f"Copies of {threads} threads per block: of the ways with semaphores {one.case.name!r} adds "
+            f"least, {one.percent:.1f} % ({one.low95:.1f} to {one.upper95:.1f})."
+        )
+    return said
+
+
+def _ready_notes(results: GpuResults) -> list[str]:
+    """What semaphores cost GPT-3's pair when its kernels run one after the other, so that all are there."""
+    return [
+        f"GPT-3's pair in stream order, where every semaphore is there before it is asked for, takes "
+        f"{100 * (ratio.value - 1):+.2f} % with {name} semaphores ({100 * (ratio.low - 1):+.2f} to "
+        f"{100 * (ratio.high - 1):+.2f})."
+        for name, ratio in ready_costs(results).items()
+    ]

@@ -1,1 +1,0 @@
-"""How good the predictions are: datasets, split, blind runs, scores, thresholds and their pages."""
