@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 from cubin_facts import registers_at_launch
+from wavesim_gpu.bench.kinds.predicted_choice import Predictor, choosable
 
 from wavesim.codegen.cuda import stage_header
 from wavesim.model.device import load
@@ -12,7 +13,6 @@ from wavesim.plan.order import parse_order
 from wavesim_gpu.bench.kinds import decode as decode_rates
 from wavesim_gpu.bench.kinds.candidate_kernels import HOPPER, PORTABLE, entrant_for
 from wavesim_gpu.bench.kinds.pair_configs import PairConfig, variants_of
-from wavesim_gpu.bench.kinds.predicted_choice import Predictor, choosable
 from wavesim_gpu.bench.kinds.products import splits_of, ways_of
 from wavesim_gpu.bench.kinds.tile_configs import TileConfig, mlp_pair, products_of, weight_bytes
 from wavesim_gpu.bench.labs import copies

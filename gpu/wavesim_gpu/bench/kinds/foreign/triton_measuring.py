@@ -17,8 +17,6 @@ import torch
 from wavesim.bench.foreign_pairs import BASELINE, NAMES, ForeignPair
 from wavesim.bench.foreign_runs import ComparedPair, KnownPair
 from wavesim.errors import WavesimError
-from wavesim.bench.foreign_pairs import BASELINE, NAMES, ForeignPair
-from wavesim.bench.foreign_runs import ComparedPair, KnownPair
 from wavesim_gpu.run.runner import WrongResultError
 
 EXAMPLE = Path(__file__).parents[4] / "examples" / "triton_matmul.py"
