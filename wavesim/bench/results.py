@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.errors import RecordingError
-from wavesim.safe_io.appending import append_line
+from wavesim.safe_io.writing import append_line
 
 HEADER = ("list", "list_sha256", "device", "versions", "commit", "kernel_sources", "date")
 
