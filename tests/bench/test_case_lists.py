@@ -7,7 +7,7 @@ import pytest
 from wavesim.bench.__main__ import main
 from wavesim.bench.case_list import list_names, load_list
 from wavesim.bench.registration import CasePrediction, register, registered
-from wavesim.bench.results import Row, append, done_cases, merged, read, start
+from wavesim.bench.results import ResultRow, append, done_cases, merged, read, start
 from wavesim.bench.scoring import scores_of
 from wavesim.errors import RecordingError
 
@@ -61,7 +61,7 @@ def test_a_new_list_is_a_file_and_goes_from_registration_to_its_page(own, tmp_pa
     start(run / "rows.jsonl", HEADER)
     for case in PAIRS:
         for plan, ns in (("stream", (1_000, 1_200)), ("pdl", (900, 1_080))):
-            append(run / "rows.jsonl", [Row(case, "row", plan, correct=True, ns=ns, ghz=(1.7, 1.7))])
+            append(run / "rows.jsonl", [ResultRow(case, "row", plan, correct=True, ns=ns, ghz=(1.7, 1.7))])
     assert scores_of(predictions, read(run / "rows.jsonl")[1]).gains == 2
     page = tmp_path / "page.md"
     monkeypatch.setattr("sys.argv", ["bench", "page", str(own), str(run), "--out", str(page)])
@@ -83,13 +83,15 @@ def test_predictions_are_written_once_and_a_changed_file_is_refused(tmp_path):
 def test_a_run_goes_on_where_it_was_cut_off_and_shards_are_put_together(tmp_path):
     for shard in ("1", "2"):
         start(tmp_path / f"{shard}.jsonl", HEADER)
-        append(tmp_path / f"{shard}.jsonl", [Row(f"case {shard}", "row", "stream", correct=True, ns=(5,))])
+        append(
+            tmp_path / f"{shard}.jsonl", [ResultRow(f"case {shard}", "row", "stream", correct=True, ns=(5,))]
+        )
     with (tmp_path / "2.jsonl").open("a") as file:
         file.write('{"case": "cut')
     assert done_cases(tmp_path / "2.jsonl") == {"case 2"}
     _, rows = merged(sorted(tmp_path.glob("*.jsonl")))
     assert [row.case for row in rows] == ["case 1", "case 2"]
-    with pytest.raises(RecordingError, match="commit is 'abc', now 'def'; use a new file"):
+    with pytest.raises(RecordingError, match="commit is 'abc', now 'def'; use another file"):
         start(tmp_path / "1.jsonl", {**HEADER, "commit": "def"})
     (tmp_path / "3.jsonl").write_text(json.dumps({"header": {**HEADER, "device": "h100"}}) + "\n")
     with pytest.raises(RecordingError, match="device differs between shards"):
@@ -98,9 +100,9 @@ def test_a_run_goes_on_where_it_was_cut_off_and_shards_are_put_together(tmp_path
 
 def test_a_row_without_a_right_output_is_no_result():
     rows = [
-        Row("a", "row", "stream", correct=True, ns=(1_000,)),
-        Row("a", "row", "pdl", correct=False, ns=(500,)),
-        Row("a", "row", "tile", correct=True, ns=(800,)),
+        ResultRow("a", "row", "stream", correct=True, ns=(1_000,)),
+        ResultRow("a", "row", "pdl", correct=False, ns=(500,)),
+        ResultRow("a", "row", "tile", correct=True, ns=(800,)),
     ]
     predicted = {
         ("a", "row", plan): CasePrediction("a", "row", plan, 700, points)

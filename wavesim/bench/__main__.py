@@ -12,7 +12,7 @@ from pathlib import Path
 
 from wavesim.bench.blind_runs import model_sources
 from wavesim.bench.case_list import list_names, load_list
-from wavesim.bench.list_page import list_page
+from wavesim.bench.list_page import page_of_list
 from wavesim.bench.registration import predict_from_costs, register, registered
 from wavesim.bench.results import merged
 from wavesim.bench.scoring import scores_of
@@ -39,7 +39,7 @@ def main() -> int:
     if options.action == "score":
         _say(json.dumps(asdict(scores_of(known, rows, cases.baseline)), indent=1))
     else:
-        write_text(options.out, list_page(cases, known, header, rows))
+        write_text(options.out, page_of_list(cases, known, header, rows))
     return 0
 
 

@@ -29,7 +29,7 @@ SHARD = "shard-"  # the folder of a part of a run that a GPU of its own measured
 STAMP = "predictions"  # in the versions of a trace's header: the hash of what was written before it ran
 MODEL = (
     *("model", "plan", "trace", "costs", "sim", "workloads", "predict"),
-    *("evaluation/blind_predictions.py", "evaluation/foreign_pairs.py", "evaluation/foreign_runs.py"),
+    *("bench/blind_predictions.py", "bench/foreign_pairs.py", "bench/foreign_runs.py"),
 )
 
 

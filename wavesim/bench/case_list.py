@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.bench.kinds import KINDS, CaseKind
+from wavesim.costs.device_costs import default_device
 from wavesim.errors import RecordingError
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
@@ -102,7 +103,7 @@ def load_list(name: str | Path) -> CaseList:
         path.stem,
         str(entry["kind"]),
         str(entry.get("title", path.stem)),
-        str(entry.get("device", "h200")),
+        str(entry.get("device", default_device())),
         baseline,
         int(entry.get("rounds", ROUNDS)),
         hashlib.sha256(path.read_bytes()).hexdigest(),

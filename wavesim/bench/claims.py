@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import Any, Literal
 
+from wavesim.costs.device_costs import default_device
 from wavesim.predict.score_history import committed_scores
 
 FILE = files("wavesim.bench") / "claims.toml"
-SCORED_ON = "h200"  # where the recordings behind the committed scores were made, unless the set names others
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def _claim(name: str, entry: Mapping[str, Any]) -> Claim:
     if "score" in entry:
         set_name, field = entry["score"].split()
         score = committed_scores()[set_name]
-        fields |= {"value": getattr(score, field), "device": score.device or SCORED_ON}
+        fields |= {"value": getattr(score, field), "device": score.device or default_device()}
     fields |= {field: entry[field] for field in ("unit", "better", "command")}
     return Claim(name, said=entry.get("said", ""), **fields)
 

@@ -11,14 +11,17 @@ import numpy as np
 
 from wavesim.bench.case_list import CaseList
 from wavesim.bench.registration import CasePrediction
-from wavesim.bench.results import Row
+from wavesim.bench.results import ResultRow
 from wavesim.bench.scoring import Key, ListScores, gains_of, scores_of
 
 HEAD = "| case | order | plan | time, us | gain, points | predicted | output |"
 
 
-def list_page(
-    cases: CaseList, predictions: Mapping[Key, CasePrediction], header: Mapping[str, Any], rows: Sequence[Row]
+def page_of_list(
+    cases: CaseList,
+    predictions: Mapping[Key, CasePrediction],
+    header: Mapping[str, Any],
+    rows: Sequence[ResultRow],
 ) -> str:
     """The whole page. Raises `RecordingError` where nothing was both predicted and measured."""
     gains = gains_of(rows, cases.baseline)

@@ -17,7 +17,7 @@ HEADER = ("list", "list_sha256", "device", "versions", "commit", "kernel_sources
 
 
 @dataclass(frozen=True)
-class Row:
+class ResultRow:
     """Rounds of one way of a case: nanoseconds, and the SM clock of each, 0 if unknown.
 
     `correct`: whether the output was compared with a reference and fits; a time without that is no result.
@@ -51,13 +51,13 @@ def start(path: Path, header: Mapping[str, Any]) -> None:
             )
 
 
-def append(path: Path, rows: Iterable[Row]) -> None:
+def append(path: Path, rows: Iterable[ResultRow]) -> None:
     """Adds the rows of one case."""
     for row in rows:
         append_line(path, json.dumps(asdict(row)))
 
 
-def read(path: Path) -> tuple[dict[str, Any], list[Row]]:
+def read(path: Path) -> tuple[dict[str, Any], list[ResultRow]]:
     """Header and rows. A last line that was cut off is left out. Raises `RecordingError`."""
     lines = path.read_text(encoding="utf-8").splitlines()
     entries = []
@@ -71,15 +71,16 @@ def read(path: Path) -> tuple[dict[str, Any], list[Row]]:
         raise RecordingError(f"{path}: the first line is no header; it is not a file of results")
     try:
         rows = [
-            Row(**{**entry, "ns": tuple(entry["ns"]), "ghz": tuple(entry["ghz"])}) for entry in entries[1:]
+            ResultRow(**{**entry, "ns": tuple(entry["ns"]), "ghz": tuple(entry["ghz"])})
+            for entry in entries[1:]
         ]
     except (KeyError, TypeError) as error:
         raise RecordingError(f"{path}: a row's fields are not those of a result: {error}") from None
     return dict(entries[0]["header"]), rows
 
 
-def _row(entry: Mapping[str, Any]) -> Row:
-    return Row(**{**entry, "ns": tuple(entry["ns"]), "ghz": tuple(entry["ghz"])})
+def _row(entry: Mapping[str, Any]) -> ResultRow:
+    return ResultRow(**{**entry, "ns": tuple(entry["ns"]), "ghz": tuple(entry["ghz"])})
 
 
 def done_cases(path: Path) -> set[str]:
@@ -87,7 +88,7 @@ def done_cases(path: Path) -> set[str]:
     return {row.case for row in read(path)[1]} if path.exists() else set()
 
 
-def merged(paths: Iterable[Path]) -> tuple[dict[str, Any], list[Row]]:
+def merged(paths: Iterable[Path]) -> tuple[dict[str, Any], list[ResultRow]]:
     """One header and all rows of several shards. Raises `RecordingError` where two are of different runs."""
     files = [read(path) for path in paths]
     if not files:

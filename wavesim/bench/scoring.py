@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wavesim.bench.registration import CasePrediction
-from wavesim.bench.results import Row
+from wavesim.bench.results import ResultRow
 from wavesim.errors import RecordingError
 
 COUNTS_POINTS = 1.0  # a smaller measured gain has no sign worth scoring
@@ -33,7 +33,7 @@ class ListScores:
     regret_points: float
 
 
-def gains_of(rows: Sequence[Row], baseline: str) -> dict[Key, float]:
+def gains_of(rows: Sequence[ResultRow], baseline: str) -> dict[Key, float]:
     """Measured gains by (case, order, way). Rows that failed or were wrong are left out."""
     timed = {(row.case, row.order, row.way): row.ns for row in rows if row.correct and row.ns}
     gains = {}
@@ -51,7 +51,7 @@ def paired_points(ns: Sequence[int], baseline_ns: Sequence[int]) -> float:
 
 
 def scores_of(
-    predictions: Mapping[Key, CasePrediction], rows: Sequence[Row], baseline: str = "stream"
+    predictions: Mapping[Key, CasePrediction], rows: Sequence[ResultRow], baseline: str = "stream"
 ) -> ListScores:
     """How good the predictions were. Raises `RecordingError` where no measured gain was predicted."""
     gains = {key: points for key, points in gains_of(rows, baseline).items() if key in predictions}
@@ -74,7 +74,7 @@ def scores_of(
     )
 
 
-def _time_error(predictions: Mapping[Key, CasePrediction], rows: Sequence[Row], baseline: str) -> float:
+def _time_error(predictions: Mapping[Key, CasePrediction], rows: Sequence[ResultRow], baseline: str) -> float:
     """The median error of the baseline's time, in percent; 0 where it was not predicted."""
     errors = [
         100.0 * abs(predictions[key].time_ns / float(np.median(row.ns)) - 1.0)
