@@ -138,7 +138,7 @@ def _box_lines(need: TileSet, grid: Grid, number: int, sizes: Sizes) -> list[str
 
 def _box_texts(need: TileSet) -> list[str] | None:
     """Begin, end and step along x and y as C++, or None where only a table can say them."""
-    found: list[str] = []
+    texts: list[str] = []
     for axis, extent in ((need.columns, "columns"), (need.rows, "rows")):
         start = index_text(axis.start)
         if axis.is_slice:
@@ -147,5 +147,5 @@ def _box_texts(need: TileSet) -> list[str] | None:
             stop = None if start is None else f"{start} + 1"
         if start is None or stop is None:
             return None
-        found += [start, stop, literal(axis.step)]
-    return found
+        texts += [start, stop, literal(axis.step)]
+    return texts

@@ -37,17 +37,17 @@ def with_edges(plan: Plan, pipeline: Pipeline, text: str) -> Plan:
 
 def chosen_edges(pipeline: Pipeline, text: str) -> dict[str, str]:
     """The policies' names by edge, "qkv-attention". Raises `DescriptionError` for other edges."""
-    known, found = edges_by_name(pipeline), dict[str, str]()
+    known, chosen = edges_by_name(pipeline), dict[str, str]()
     for entry in listed("edges", text) if text else ():
         name, _, word = entry.partition("=")
         if name not in known:
             raise DescriptionError(
                 f"edges has {shown(name)}; {pipeline.name} has {', '.join(known) or 'none'}"
             )
-        if name in found:
+        if name in chosen:
             raise DescriptionError(f"edges has {name!r} twice; name each edge once")
-        found[name] = word
-    return found
+        chosen[name] = word
+    return chosen
 
 
 def edges_text(chosen: Mapping[str, str]) -> str:

@@ -75,7 +75,7 @@ class Names:
 
 
 def _distinct(names: list[str]) -> list[str]:
-    found: dict[int, str] = {}
+    words: dict[int, str] = {}
     taken: set[str] = set()
     for i in sorted(range(len(names)), key=lambda i: identifier(names[i], _is_taken) != names[i]):
         base = identifier(names[i], _is_taken)
@@ -83,5 +83,5 @@ def _distinct(names: list[str]) -> list[str]:
         numbered = (identifier(f"{base}_{number}", _is_taken) for number in count(2))
         word = next(word for word in chain([base], numbered) if word not in taken)
         taken.add(word)
-        found[i] = word
-    return [found[i] for i in range(len(names))]
+        words[i] = word
+    return [words[i] for i in range(len(names))]

@@ -89,9 +89,9 @@ def on_any_grid(options: tuple[Option, ...], resolved: ResolvedPlan) -> tuple[Op
 
 def _wait_kernel(pipeline: Pipeline, plan: Plan, device: Device) -> Option:
     without = replace(plan, launch=plan.launch.without_wait_kernel)
-    found = safety_of(pipeline, without, device)
-    why = f"{found.reason}; rests on {found.rests_on}" if found.is_safe else found.reason
-    return Option(AVOID_WAIT_KERNEL, pipeline.name, found.is_safe, why)
+    verdict = safety_of(pipeline, without, device)
+    why = f"{verdict.reason}; rests on {verdict.rests_on}" if verdict.is_safe else verdict.reason
+    return Option(AVOID_WAIT_KERNEL, pipeline.name, verdict.is_safe, why)
 
 
 def _custom_order(stage: Stage, resolved: ResolvedPlan) -> Option:

@@ -96,13 +96,13 @@ def ready_positions(pipeline: Pipeline, consumer: str, orders: Mapping[str, Orde
     uses_x = any(need.uses("x") for need in dependency.needs)
     uses_y = any(need.uses("y") for need in dependency.needs)
     known: dict[Tile, float] = {}
-    found = {}
+    ready = {}
     for x, y in pipeline.stage(consumer).grid:
         key = (x if uses_x else 0, y if uses_y else 0)
         if key not in known:
             known[key] = max(place[entry] for entry in dependency.producer_tiles(x, y))
-        found[x, y] = known[key]
-    return found
+        ready[x, y] = known[key]
+    return ready
 
 
 def order_sets(pipeline: Pipeline) -> dict[str, dict[str, Order]]:

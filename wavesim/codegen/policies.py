@@ -134,14 +134,14 @@ def derive_policies(pipeline: Pipeline, edge: Edge) -> tuple[DerivedPolicy, ...]
     grid = pipeline.stage(edge[0]).grid
     together = needed_together(pipeline, edge)
     periods = column_periods(pipeline, edge[0])
-    found: dict[tuple[int, ...], DerivedPolicy] = {}
+    policies: dict[tuple[int, ...], DerivedPolicy] = {}
     for policy in _candidates(grid, together, periods):
         table = policy.table(grid)
         key = renumbered(table.semaphore_of_tile)
-        if key not in found:
+        if key not in policies:
             name = _paper_name(policy, periods, pipeline, edge)
-            found[key] = DerivedPolicy(edge, policy, table, fit_map(table, grid), name)
-    return tuple(sorted(found.values(), key=lambda derived: -derived.table.count))
+            policies[key] = DerivedPolicy(edge, policy, table, fit_map(table, grid), name)
+    return tuple(sorted(policies.values(), key=lambda derived: -derived.table.count))
 
 
 def policy_named(pipeline: Pipeline, edge: Edge, name: str) -> Policy:
@@ -168,7 +168,7 @@ def needed_together(pipeline: Pipeline, edge: Edge) -> tuple[int, ...]:
 
 def column_periods(pipeline: Pipeline, producer: str) -> tuple[int, ...]:
     """Distances of columns that a consumer reads together and not their neighbours: strided dependencies."""
-    found = set()
+    periods = set()
     for consumer in pipeline.consumers_of(producer):
         dependency = pipeline.dependency_of(consumer)
         assert dependency is not None, "a consumer has a dependency"
@@ -176,8 +176,8 @@ def column_periods(pipeline: Pipeline, producer: str) -> tuple[int, ...]:
         columns = sorted({tile[0] for name, tile in tiles if name == producer})
         steps = {right - left for left, right in pairwise(columns)}
         if len(steps) == 1:
-            found |= steps - {1}
-    return tuple(sorted(found))
+            periods |= steps - {1}
+    return tuple(sorted(periods))
 
 
 def renumbered(groups: tuple[object, ...]) -> tuple[int, ...]:

@@ -20,7 +20,7 @@ def reads_in_order(pipeline: Pipeline, consumer: str, tiles: tuple[Tile, ...]) -
         return {}
     uses_x = any(need.uses("x") for need in dependency.needs)
     uses_y = any(need.uses("y") for need in dependency.needs)
-    found: dict[str, dict[Tile, None]] = {name: {} for name in dependency.producers}
+    tiles_read: dict[str, dict[Tile, None]] = {name: {} for name in dependency.producers}
     seen: set[Tile] = set()
     reads = 0
     for x, y in tiles:
@@ -32,8 +32,8 @@ def reads_in_order(pipeline: Pipeline, consumer: str, tiles: tuple[Tile, ...]) -
         reads += len(needed)
         require_few(reads, consumer)
         for producer, tile in needed:
-            found[producer].setdefault(tile)
-    return {name: list(tiles) for name, tiles in found.items()}
+            tiles_read[producer].setdefault(tile)
+    return {name: list(tiles) for name, tiles in tiles_read.items()}
 
 
 def producer_tiles_by_consumer(pipeline: Pipeline, edge: tuple[str, str]) -> list[tuple[Tile, ...]]:
@@ -44,15 +44,15 @@ def producer_tiles_by_consumer(pipeline: Pipeline, edge: tuple[str, str]) -> lis
     uses_x = any(need.uses("x") for need in dependency.needs)
     uses_y = any(need.uses("y") for need in dependency.needs)
     grid = dependency.consumer.stage.grid
-    found = []
+    lists = []
     reads = 0
     for y in range(grid.y if uses_y else 1):
         for x in range(grid.x if uses_x else 1):
             tiles = tuple(tile for name, tile in dependency.producer_tiles(x, y) if name == producer)
             reads += len(tiles)
             require_few(reads, consumer)
-            found.append(tiles)
-    return found
+            lists.append(tiles)
+    return lists
 
 
 def require_few(reads: int, consumer: str) -> None:

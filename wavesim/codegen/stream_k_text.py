@@ -65,8 +65,8 @@ def _text(node: ast.expr) -> str:
         case ast.Compare(left, operators, rights):
             sides = [left, *rights]
             parts = [
-                f"{_text(one)} {_OPERATORS[type(operator)]} {_text(other)}"
-                for one, operator, other in zip(sides, operators, rights, strict=False)
+                f"{_text(side)} {_OPERATORS[type(operator)]} {_text(other)}"
+                for side, operator, other in zip(sides, operators, rights, strict=False)
             ]
             return f"({' && '.join(parts)})"
         case ast.Call(ast.Name(name), arguments):

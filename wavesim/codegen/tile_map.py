@@ -127,7 +127,7 @@ def fit_map(table: SemaphoreTable, grid: Grid) -> TileMap | None:
     rows = _Line(tuple(number - base for number in numbers[:: grid.x])).fitted
     if columns is None or rows is None:
         return None
-    found = TileMap(columns[0], rows[0], columns[1], rows[1], base)
+    fitted = TileMap(columns[0], rows[0], columns[1], rows[1], base)
     tiles = zip(grid, numbers, table.value_of_tile, strict=True)
-    is_same = all(found.semaphore(x, y) == n and found.value(x, y, grid) == v for (x, y), n, v in tiles)
-    return found if is_same else None
+    is_same = all(fitted.semaphore(x, y) == n and fitted.value(x, y, grid) == v for (x, y), n, v in tiles)
+    return fitted if is_same else None

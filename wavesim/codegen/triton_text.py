@@ -234,22 +234,22 @@ class _Module:
             return arrays[producer].semaphore(tile)
 
         values = {array.first + i: value for array in arrays.values() for i, value in enumerate(array.values)}
-        found = waits_of(dependency, (x, y), semaphore_of, position_in_slice(0, 1))
-        return tuple((self._first + wait.semaphore, values[wait.semaphore]) for wait in found)
+        waits = waits_of(dependency, (x, y), semaphore_of, position_in_slice(0, 1))
+        return tuple((self._first + wait.semaphore, values[wait.semaphore]) for wait in waits)
 
     def _wait_body(self, stage: Stage, waits: Sequence[Awaited], index: int) -> list[str]:
         grid = stage.grid
-        if all(len(one) == 1 for one in waits):
-            semaphores, values = zip(*(one[0] for one in waits), strict=True)
+        if all(len(awaited) == 1 for awaited in waits):
+            semaphores, values = zip(*(awaited[0] for awaited in waits), strict=True)
             fitted = fit_map(SemaphoreTable(max(semaphores) + 1, semaphores, _shares(semaphores)), grid)
             if fitted is not None and len(set(values)) == 1:
                 word = _in_python(fitted_formula(fitted, grid).semaphore, {})
                 return [f"return _wait(sync, {word}, {values[0]}, {index}, x, y)"]
         places: dict[Awaited, int] = {}  # the consumer's tiles share lists: those of a row, say
-        for one in waits:
-            if one not in places:
-                places[one] = self._table(list(chain.from_iterable(one)))
-        lists = self._table([number for one in waits for number in (places[one], len(one))])
+        for awaited in waits:
+            if awaited not in places:
+                places[awaited] = self._table(list(chain.from_iterable(awaited)))
+        lists = self._table([number for awaited in waits for number in (places[awaited], len(awaited))])
         return [
             f"own = sync + {lists} + 2 * (y * {grid.x} + x)",
             "pair = sync + tl.load(own)",
@@ -262,7 +262,7 @@ class _Module:
     def _start_lines(self, stage: Stage) -> list[str]:
         dependency, stages = self._pipeline.dependency_of(stage.name), self._pipeline.stages
         assert dependency is not None, "callers ask for consumers only"
-        names = [one.name for one in stages]
+        names = [other.name for other in stages]
         index = names.index(stage.name)
         body = [
             f"_wait(sync, {REPORT_WORDS + names.index(producer)}, 1, {index}, -1, -1)"

@@ -59,11 +59,11 @@ class Precedence:
         own = self._first_alike(stage, tile)
         key = stage, own
         if key not in self._before:
-            found = 0
+            done = 0
             for z in range(self.accesses.pipeline.stage(stage).grid.z):
                 for needed in self.needed(stage, own, z):
-                    found |= self.upto(needed.producer, needed.tile)
-            self._before[key] = found
+                    done |= self.upto(needed.producer, needed.tile)
+            self._before[key] = done
         return self._before[key]
 
     def _first_alike(self, stage: str, tile: Tile) -> Tile:
@@ -75,14 +75,14 @@ class Precedence:
     @cached_property
     def _depends_on_column(self) -> dict[str, bool]:
         """Whether what a stage's tiles need differs within a row: by name, or by what they overwrite."""
-        found = {}
+        depends = {}
         for stage in self.accesses.pipeline.stages:
             dependency = self.accesses.pipeline.dependency_of(stage.name)
-            found[stage.name] = dependency is not None and (
+            depends[stage.name] = dependency is not None and (
                 any(need.uses("x") for need in dependency.needs)
                 or any(self.accesses.may_overwrite(stage.name, name) for name in dependency.producers)
             )
-        return found
+        return depends
 
     def needed(self, stage: str, tile: Tile, z: int) -> list[Needed]:
         """What the block of a tile and split needs, of the tiles that its dependency names, and when.
@@ -93,10 +93,10 @@ class Precedence:
         if key not in self._needed:
             dependency = self.accesses.pipeline.dependency_of(stage)
             named = dependency.producer_tiles(*tile) if dependency is not None else []
-            found = (
+            reads = (
                 (name, made, self.accesses.first_item(stage, tile, z, name, made)) for name, made in named
             )
-            self._needed[key] = [Needed(name, made, at) for name, made, at in found if at is not None]
+            self._needed[key] = [Needed(name, made, at) for name, made, at in reads if at is not None]
         return self._needed[key]
 
     def require_covered(self, stage: str) -> None:
@@ -116,8 +116,8 @@ class Precedence:
     def writers(self, stage: str, buffer: str, region: Regions) -> list[tuple[str, Tile]]:
         """The tiles of stages before `stage` that write any of a rectangle of a buffer."""
         regions, owners = self._written_in(buffer)
-        found = (owners[i] for i in np.flatnonzero(meets(regions, region)))
-        return [owner for owner in found if self._first[owner[0]] < self._first[stage]]
+        writing = (owners[i] for i in np.flatnonzero(meets(regions, region)))
+        return [owner for owner in writing if self._first[owner[0]] < self._first[stage]]
 
     def _written_in(self, buffer: str) -> tuple[Regions, list[tuple[str, Tile]]]:
         if buffer not in self._written:
@@ -135,7 +135,7 @@ class Precedence:
 def _require_block(order: Precedence, stage: str, tile: Tile, z: int) -> None:
     accesses = order.accesses
     needed = order.needed(stage, tile, z)
-    direct = {(one.producer, one.tile) for one in needed}
+    direct = {(need.producer, need.tile) for need in needed}
     for buffer, read in accesses.reads(stage, tile, z).items():
         whole = joined_regions(read.regions)
         if all(writer in direct for region in whole for writer in order.writers(stage, buffer, region)):
@@ -144,7 +144,7 @@ def _require_block(order: Precedence, stage: str, tile: Tile, z: int) -> None:
             for writer in order.writers(stage, buffer, region):
                 bit = 1 << order.number(*writer)
                 is_done = writer in direct or any(
-                    one.at <= at and order.before(one.producer, one.tile) & bit for one in needed
+                    need.at <= at and order.before(need.producer, need.tile) & bit for need in needed
                 )
                 if not is_done:
                     _refuse(accesses.pipeline.dependency_of(stage), stage, tile, buffer, region, writer)

@@ -77,15 +77,15 @@ class StreamK(Schedule):
         cut = self.cut_tiles(len(tiles), slots)
         whole = len(tiles) - cut
         bounds = [share_begin(slot, cut * iterations, slots) for slot in range(slots + 1)]
-        found = []
+        lists = []
         for slot, (begin, end) in enumerate(pairwise(bounds)):
             # What the run starts comes before what it ends.
             middle = begin if self.in_order else max(begin, end // iterations * iterations)
             parts = [*_run(tiles[whole:], iterations, middle, end, slots)]
             parts += _run(tiles[whole:], iterations, begin, middle, slots)
             parts += [TilePart(tile, 0, iterations, iterations) for tile in tiles[slot:whole:slots]]
-            found.append(parts)
-        return [parts for parts in found if parts]
+            lists.append(parts)
+        return [parts for parts in lists if parts]
 
 
 def _run(tiles: tuple[Tile, ...], iterations: int, begin: int, end: int, slots: int) -> Iterator[TilePart]:

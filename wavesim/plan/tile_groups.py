@@ -23,11 +23,11 @@ def groups_of(pipeline: Pipeline) -> list[frozenset[Tile]]:
             for x in range(stage.grid.x):
                 for producer, tile in dependency.producer_tiles(x, y):
                     _join(group, (stage.name, x, y), (producer, *tile))
-    return list(dict.fromkeys(frozenset(one) for one in group.values()))
+    return list(dict.fromkeys(frozenset(members) for members in group.values()))
 
 
-def _join(group: dict[Tile, set[Tile]], one: Tile, other: Tile) -> None:
-    less, more = sorted((group[one], group[other]), key=len)
+def _join(group: dict[Tile, set[Tile]], first: Tile, second: Tile) -> None:
+    less, more = sorted((group[first], group[second]), key=len)
     if less is more:
         return
     more |= less

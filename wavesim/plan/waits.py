@@ -33,7 +33,7 @@ def waits_of(
     dependency: Dependency, tile: Tile, semaphore_of: Callable[[str, Tile], int], position: Position
 ) -> tuple[Wait, ...]:
     """What a consumer tile's block waits for, in order; each semaphore once, where it is first needed."""
-    found: dict[int, Wait] = {}
+    first_waits: dict[int, Wait] = {}
     for need in dependency.needs:
         producer = need.stage.name
         for j, n, read in need.walk(need.box(*tile)):
@@ -42,10 +42,10 @@ def waits_of(
                 continue
             done, of = place
             semaphore = semaphore_of(producer, read)
-            known = found.get(semaphore)
+            known = first_waits.get(semaphore)
             if known is None or done * known.of < known.done * of:
-                found[semaphore] = Wait(done, of, semaphore, producer, read)
-    return tuple(sorted(found.values(), key=lambda wait: wait.done / wait.of))
+                first_waits[semaphore] = Wait(done, of, semaphore, producer, read)
+    return tuple(sorted(first_waits.values(), key=lambda wait: wait.done / wait.of))
 
 
 def at_start(position: Position) -> Position:
@@ -77,8 +77,8 @@ def item_position(accesses: Accesses, stage: str, tiles: Sequence[Tile], z: int)
 
     def position(need: TileSet, _j: int, _n: int, made: Tile) -> tuple[int, int] | None:
         name = need.stage.name
-        found = [accesses.first_item(stage, tile, z, name, made) for tile in readers]
-        items = [item for item in found if item is not None]
+        firsts = [accesses.first_item(stage, tile, z, name, made) for tile in readers]
+        items = [item for item in firsts if item is not None]
         if not items and any(accesses.overwrites(stage, tile, name, made) for tile in tiles):
             items = [accesses.last_item(stage, tiles[0], z)]
         return (min(items), 1) if items else None
@@ -91,7 +91,7 @@ def position_in_items(accesses: Accesses, stage: str, tile: Tile, z: int) -> Pos
     items, own = accesses.items(stage, tile, z), item_position(accesses, stage, [tile], z)
 
     def position(need: TileSet, j: int, n: int, made: Tile) -> tuple[int, int] | None:
-        found = own(need, j, n, made)
-        return None if found is None else (found[0] - items.start, len(items))
+        place = own(need, j, n, made)
+        return None if place is None else (place[0] - items.start, len(items))
 
     return position

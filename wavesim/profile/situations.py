@@ -81,17 +81,21 @@ def _operations(profile: Profile, parts: dict[str, DevicePart], notes: list[str]
     if len(firsts) > MOST_OPERATIONS:
         notes.append(f"The first {MOST_OPERATIONS:,} of {len(firsts):,} kernels were looked at.")
     names: dict[str, int] = {}
-    found, left_out = [], 0
+    operations, left_out = [], 0
     for shape, lane in pairs[firsts[:MOST_OPERATIONS]].tolist():
-        one = _operation(profile.shapes[shape], profile, lane, parts)
-        if one is None:
+        operation = _operation(profile.shapes[shape], profile, lane, parts)
+        if operation is None:
             left_out += 1
             continue
-        names[one.name] = names.get(one.name, 0) + 1
-        found.append(one if names[one.name] == 1 else replace(one, name=f"{one.name} #{names[one.name]}"))
+        names[operation.name] = names.get(operation.name, 0) + 1
+        operations.append(
+            operation
+            if names[operation.name] == 1
+            else replace(operation, name=f"{operation.name} #{names[operation.name]}")
+        )
     if left_out:
         notes.append(f"{left_out:,} kernels lack a grid or a block that their device can run: left out.")
-    return found
+    return operations
 
 
 def _operation(
@@ -157,12 +161,12 @@ def read_files(
                 f"{path} is a mirror itself; leave --mirror out, or give the launches as FILE"
             )
         mirror = path
-        found = load_mirror(path)
-        if found.situation is None:
+        mirrored = load_mirror(path)
+        if mirrored.situation is None:
             raise RecordingError(
                 f"{path}: this mirror has no launches; give a file that has them, and this one as --mirror"
             )
-        situation = found.situation
+        situation = mirrored.situation
     else:
         situation = _situation(path, start)
     if waits is not None:

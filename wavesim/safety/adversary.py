@@ -50,7 +50,7 @@ class Adversary:
         """The case of the kernel that can be starved most, and whether it is exact; of equals the first."""
         heads = [(name, False) for name in self._sizes] + [(name, True) for name in sorted(self._guarded)]
         cases = (self._against(*head) for head in heads)
-        return max(cases, key=lambda found: found[0].closed_sms - found[0].places)
+        return max(cases, key=lambda case: case[0].closed_sms - case[0].places)
 
     def shares_one_sm(self) -> bool:
         """Whether all blocks that ever wait, whoever comes first, leave room for any other on a single SM."""
@@ -64,19 +64,19 @@ class Adversary:
         """The worst case for a stage's next block, or for a stage's wait-kernel; and whether it is exact."""
         waiting = self._waiting(name, is_wait_kernel)
         head = self._wait_kernel if is_wait_kernel else self._footprints[name]
-        found = close_sms(self._device, waiting, head, self._passing(name, is_wait_kernel))
+        closure = close_sms(self._device, waiting, head, self._passing(name, is_wait_kernel))
         starved = wait_kernel_of(name) if is_wait_kernel else name
         footprints = {starved: head} | {kind.name: kind.footprint for kind in waiting}
         case = WorstCase(
             starved=starved,
-            closed_sms=found.closed,
+            closed_sms=closure.closed,
             sm_count=self._device.sm_count,
-            residents=found.residents,
+            residents=closure.residents,
             waits_for={kind.name: self._awaited(kind.name) for kind in waiting},
             shares={name: self._share(kind) for name, kind in footprints.items()},
             cluster=1 if is_wait_kernel else self._clusters[name],
         )
-        return case, found.is_exact
+        return case, closure.is_exact
 
     def _share(self, block: Footprint) -> float:
         device = self._device
@@ -90,16 +90,16 @@ class Adversary:
     def _waiting(self, name: str, is_wait_kernel: bool) -> list[Waiting]:
         """All blocks that can be resident and wait while the head has not been issued."""
         started = set() if is_wait_kernel else self._issued_before[name]
-        found = []
+        waiting = []
         for kind, size in self._sizes.items():
             is_head = kind == name and not is_wait_kernel
             count = size - is_head * self._clusters[kind]
             if count > 0 and self._can_wait[kind] and name not in self._issued_before[kind]:
-                found.append(Waiting(kind, self._footprints[kind], count))
+                waiting.append(Waiting(kind, self._footprints[kind], count))
             stands_alone = kind in self._guarded and kind != name and kind not in started
             if stands_alone and not set(self._producers[kind]) <= started:
-                found.append(Waiting(wait_kernel_of(kind), self._wait_kernel, 1))
-        return [*found, *(kind for kind in self._all_waiting() for _ in range(self._copies - 1))]
+                waiting.append(Waiting(wait_kernel_of(kind), self._wait_kernel, 1))
+        return [*waiting, *(kind for kind in self._all_waiting() for _ in range(self._copies - 1))]
 
     def _all_waiting(self, *, is_ordered: bool = True) -> Iterator[Waiting]:
         """Everything of a copy that ever waits; unless `is_ordered` also what stands behind a wait-kernel."""
@@ -129,9 +129,9 @@ class Adversary:
         self._can_wait: dict[str, bool] = {}
         for name, producers in self._producers.items():
             ahead = producers if name in self._guarded else ()
-            self._issued_before[name] = {*ahead}.union(*(self._issued_before[one] for one in ahead))
+            self._issued_before[name] = {*ahead}.union(*(self._issued_before[producer] for producer in ahead))
             is_free = bool(producers) and name not in self._guarded
-            self._can_wait[name] = is_free or any(self._can_wait[one] for one in producers)
+            self._can_wait[name] = is_free or any(self._can_wait[producer] for producer in producers)
 
     def _awaited(self, name: str) -> tuple[str, ...]:
         stage = stage_of(name)

@@ -112,12 +112,12 @@ def _chosen(sums: Mapping[Counts, list[Counts]], kept: Iterable[Counts]) -> dict
 def smallest(sums: Iterable[Counts]) -> list[Counts]:
     """Those that no other is within."""
     kept: list[Counts] = []
-    for one in sorted(sums):
-        if not any(is_within(other, one) for other in kept):
-            kept.append(one)
+    for counts in sorted(sums):
+        if not any(is_within(other, counts) for other in kept):
+            kept.append(counts)
     return kept
 
 
-def is_within(one: Counts, other: Counts) -> bool:
+def is_within(counts: Counts, other: Counts) -> bool:
     """Whether no count of one is larger than the other's."""
-    return all(a <= b for a, b in zip(one, other, strict=True))
+    return all(a <= b for a, b in zip(counts, other, strict=True))

@@ -34,10 +34,12 @@ def with_anti_dependencies(pipeline: Pipeline) -> Pipeline:
     """
     plan = SemaphoreSync(TileSync())  # orders the least
     for _ in range(len(pipeline.stages) ** 2):
-        found = next((one for one in hazards_of(pipeline, plan) if one.kind in _OVERWRITES), None)
-        if found is None:
+        hazard = next(
+            (candidate for candidate in hazards_of(pipeline, plan) if candidate.kind in _OVERWRITES), None
+        )
+        if hazard is None:
             return pipeline
-        pipeline = _with_need(pipeline, found.second[0], found.first[0])
+        pipeline = _with_need(pipeline, hazard.second[0], hazard.first[0])
     raise AssertionError("every pair of stages has a need")
 
 
@@ -50,7 +52,7 @@ def _with_need(pipeline: Pipeline, later: str, earlier: str) -> Pipeline:
     need = _tile_rows(consumer, producer, _rows_used(pipeline, consumer, producer))
     known = pipeline.dependency_of(later)
     added = Dependency(consumer[x, y], [*(known.needs if known is not None else ()), need])
-    others = [one for one in pipeline.dependencies if one is not known]
+    others = [dependency for dependency in pipeline.dependencies if dependency is not known]
     return replace(pipeline, dependencies=[*others, added])
 
 
@@ -62,22 +64,22 @@ def _rows_used(pipeline: Pipeline, consumer: Stage, producer: Stage) -> Rows:
         number = sets.number(producer, tile)
         uses.add(number, accesses.all_reads(producer.name, tile))
         uses.add(number, accesses.writes(producer.name, tile))
-    found: dict[int, tuple[int, int]] = {}
+    rows: dict[int, tuple[int, int]] = {}
     for tile in consumer.grid:
         for buffer, regions in accesses.writes(consumer.name, tile).items():
             for row in regions.tolist():
                 for _, (_, used) in sets.tiles(uses.meeting(buffer, Region(*row))):
-                    low, high = found.get(tile[1], (used, used + 1))
-                    found[tile[1]] = min(low, used), max(high, used + 1)
-    return found
+                    low, high = rows.get(tile[1], (used, used + 1))
+                    rows[tile[1]] = min(low, used), max(high, used + 1)
+    return rows
 
 
 def _tile_rows(consumer: Stage, producer: Stage, rows: Rows) -> TileSet:
     """The fewest rows of the producer, of those that are written as a slice of y, that hold all of them."""
     have, ask = producer.grid.y, consumer.grid.y
     divisor = gcd(have, ask)
-    one, other = have // divisor, ask // divisor
-    begin, end = (y, y + 1) if one == other else (y * one // other, ((y + 1) * one + (other - 1)) // other)
+    own, other = have // divisor, ask // divisor
+    begin, end = (y, y + 1) if own == other else (y * own // other, ((y + 1) * own + (other - 1)) // other)
     for start, stop in ((begin, end), (begin, None), (None, end)):
         if all(
             _at(start, row, 0) <= low and high <= _at(stop, row, have) for row, (low, high) in rows.items()
@@ -122,7 +124,7 @@ def double_buffered(pipeline: Pipeline, buffer: str) -> Pipeline:
 
 def _require_not_updated(stage: Stage, buffer: str, written: list[str]) -> None:
     """Raises `DescriptionError` where a tile reads an operand that it writes: the rest would be lost."""
-    read = {one.operand for z in range(stage.grid.z) for one in stage.tiled.reads(0, 0, z)}
+    read = {access.operand for z in range(stage.grid.z) for access in stage.tiled.reads(0, 0, z)}
     for operand in written:
         if operand in read:
             raise DescriptionError(

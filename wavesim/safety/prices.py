@@ -35,16 +35,18 @@ def closing_bound(
     `passing` are blocks that may have set an SM's carve-out before.
     """
     resources = [
-        one
-        for one in _resources(device, waiting, head, passing)
-        if sum(n * use for n, use in zip(limits, one[0], strict=True)) >= one[1]
+        resource
+        for resource in _resources(device, waiting, head, passing)
+        if sum(n * use for n, use in zip(limits, resource[0], strict=True)) >= resource[1]
     ]
     if not resources:
         return 0
     tables = [
         np.array([[float(_price(use, full, m)) for use in uses] for m in STEPS]) for uses, full in resources
     ]
-    chosen = min((_descent(tables, limits, start) for start in range(len(STEPS))), key=lambda one: one[0])[1]
+    chosen = min(
+        (_descent(tables, limits, start) for start in range(len(STEPS))), key=lambda descent: descent[0]
+    )[1]
     prices = [
         max(
             _price(uses[kind], full, STEPS[step])
@@ -85,7 +87,7 @@ def _descent(
     for _ in range(SWEEPS):
         for number, table in enumerate(tables):
             others = [
-                one[step] for i, (one, step) in enumerate(zip(tables, chosen, strict=True)) if i != number
+                own[step] for i, (own, step) in enumerate(zip(tables, chosen, strict=True)) if i != number
             ]
             beside = np.maximum.reduce(others) if others else np.zeros(len(counts))
             costs = np.maximum(table, beside) @ counts

@@ -138,13 +138,13 @@ def close_sms(
         names.setdefault(kind.footprint, []).extend([kind.name] * kind.count)
     limits = tuple(len(blocks) for blocks in names.values())
     try:
-        found = set(OneSm(device, tuple(names)).closing(limits, head, passing))
+        sets = set(OneSm(device, tuple(names)).closing(limits, head, passing))
     except TooManySetsError:
         return _bounded(device, names, limits, head, passing)
     # A carve-out that another block must have set costs one of the blocks that can: one more resource.
-    carveouts = sorted({carveout for _, carveout in found if carveout is not None})
+    carveouts = sorted({carveout for _, carveout in sets if carveout is not None})
     openers = tuple(sum(k.count for k in passing if k.footprint.carveout_bytes == c) for c in carveouts)
-    ways = smallest({(*counts, *(int(c == carveout) for c in carveouts)) for counts, carveout in found})
+    ways = smallest({(*counts, *(int(c == carveout) for c in carveouts)) for counts, carveout in sets})
     cover = largest_cover(ways, (*limits, *openers), device.sm_count)
     return Closure(cover.at_most, tuple(_named(counts[: len(limits)], names) for counts in cover.uses))
 

@@ -33,7 +33,7 @@ class TileSets:
 
     def name(self, number: int) -> tuple[str, Tile]:
         """Stage and tile of a number."""
-        stage = [one for one in self._stages if self._firsts[one.name] <= number][-1]
+        stage = [stage for stage in self._stages if self._firsts[stage.name] <= number][-1]
         y, x = divmod(number - self._firsts[stage.name], stage.grid.x)
         return stage.name, (x, y)
 
@@ -50,7 +50,7 @@ class TileSets:
 
 
 @dataclass(frozen=True)
-class Before:
+class CompletedTiles:
     """What is done before a tile's work items: (item, tiles done before it), each set with those before."""
 
     steps: tuple[tuple[int, Bits], ...]
@@ -72,29 +72,29 @@ class TileOrder:
         self._pipeline, self._plan, self._accesses, self._sets = accesses.pipeline, plan, accesses, sets
         self._resolved = resolve(accesses.pipeline, plan)
         self._posted: dict[int, Bits] = {}  # all that is done once a semaphore has its value
-        self._before: list[tuple[Before, ...]] = []  # of each tile, its splits
+        self._before: list[tuple[CompletedTiles, ...]] = []  # of each tile, its splits
         for index, stage in enumerate(self._pipeline.stages):
             self._add(index, stage)
 
-    def before(self, number: int, z: int) -> Before:
+    def before(self, number: int, z: int) -> CompletedTiles:
         """Of a split of a tile, by the tile's number."""
         return self._before[number][z]
 
     def before_end(self, number: int) -> Bits:
         """Of a tile: the last of its splits to finish stores it, when all have waited."""
-        found = 0
-        for one in self._before[number]:
-            found |= one.all
-        return found
+        done = 0
+        for split in self._before[number]:
+            done |= split.all
+        return done
 
     def _add(self, index: int, stage: Stage) -> None:
         boundary = self._sets.before_stage(stage) if self._has_boundary(index) else 0
-        known: dict[Waits, Before] = {}
+        known: dict[Waits, CompletedTiles] = {}
         for tile in stage.grid:
             splits = [self._waits(stage, tile, z) for z in range(stage.grid.z)]
             for waits in splits:
                 if waits not in known:
-                    known[waits] = Before(tuple(self._accumulated(boundary, waits)))
+                    known[waits] = CompletedTiles(tuple(self._accumulated(boundary, waits)))
             self._before.append(tuple(known[waits] for waits in splits))
         self._post(stage)
 
@@ -114,20 +114,20 @@ class TileOrder:
         dependency = self._pipeline.dependency_of(stage.name)
         if dependency is None or not self._plan.sync.has_semaphores:
             return ()
-        found: dict[int, int] = {}
+        first_items: dict[int, int] = {}
         for producer, made in dependency.producer_tiles(*tile):
             semaphore = self._resolved.array_of[producer, stage.name].semaphore(made)
             item = self._accesses.first_item(stage.name, tile, z, producer, made)
             if item is not None:
-                found[semaphore] = min(item, found.get(semaphore, item))
-        return tuple(sorted((item, semaphore) for semaphore, item in found.items()))
+                first_items[semaphore] = min(item, first_items.get(semaphore, item))
+        return tuple(sorted((item, semaphore) for semaphore, item in first_items.items()))
 
     def _accumulated(self, boundary: Bits, waits: Waits) -> Sequence[tuple[int, Bits]]:
-        found, done = [(0, boundary)], boundary
+        steps, done = [(0, boundary)], boundary
         for item, semaphore in waits:
             done |= self._posted[semaphore]
-            found.append((item, done))
-        return found
+            steps.append((item, done))
+        return steps
 
     def _post(self, stage: Stage) -> None:
         """A semaphore that has its value stands for its tiles, and all that was done before them."""

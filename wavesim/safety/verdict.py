@@ -155,7 +155,7 @@ def needs_text(assumptions: Collection[Assumption], device: Device, needed: int)
         Assumption.ORDER: f"issue of the oldest launch's blocks first ({where})",
         Assumption.IDLE: f"an otherwise idle GPU ({free})",
     }
-    return {one: text for one, text in words.items() if one in assumptions}
+    return {assumption: text for assumption, text in words.items() if assumption in assumptions}
 
 
 def unsafe_text(case: WorstCase, *, is_exact: bool) -> str:

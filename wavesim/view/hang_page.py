@@ -24,13 +24,13 @@ def write_hang_page(path: str | Path, answer: HangAnswer) -> Path:
 def _table(answer: HangAnswer) -> Table | None:
     rows = [
         [
-            one["operation"],
-            one["device"] or "",
-            f"{one['blocks']:,}",
-            f"{one['of']:,}",
-            f"{one['sms']:,}",
-            one["waits"],
+            holder["operation"],
+            holder["device"] or "",
+            f"{holder['blocks']:,}",
+            f"{holder['of']:,}",
+            f"{holder['sms']:,}",
+            holder["waits"],
         ]
-        for one in answer.as_json()["holders"]
+        for holder in answer.as_json()["holders"]
     ]
     return Table(COLUMNS, rows, caption="Who is there and waits") if rows else None

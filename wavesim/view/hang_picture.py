@@ -90,25 +90,25 @@ def _sm_subtitle(answer: HangAnswer, layout: PoolLayout, drawn: int) -> str:
 
 
 def _pieces(answer: HangAnswer, layout: PoolLayout) -> list[Piece]:
-    found, sm = list[Piece](), 0
-    for group in sorted(layout.groups, key=lambda one: (not one.held, one.held)):
+    pieces, sm = list[Piece](), 0
+    for group in sorted(layout.groups, key=lambda entry: (not entry.held, entry.held)):
         for _ in range(min(group.sms, MOST_SMS)):
-            found += _stacked(answer, layout, group, sm)
+            pieces += _stacked(answer, layout, group, sm)
             sm += 1
         if sm >= MOST_SMS:
             break
-    return found
+    return pieces
 
 
 def _stacked(answer: HangAnswer, layout: PoolLayout, group: SmGroup, sm: int) -> list[Piece]:
     """Shares of different resources may add up to more than an SM; then they are drawn smaller."""
     shares = [(number, count, _share(answer, layout, number) * count) for number, count in group.held]
     scale = 1 / max(1.0, sum(share for _, _, share in shares))
-    found, bottom = [], 0.0
+    pieces, bottom = [], 0.0
     for number, count, share in shares:
-        found.append(Piece(sm, number, count, bottom, share * scale))
+        pieces.append(Piece(sm, number, count, bottom, share * scale))
         bottom += share * scale
-    return found
+    return pieces
 
 
 def _share(answer: HangAnswer, layout: PoolLayout, number: int) -> float:
@@ -218,7 +218,7 @@ def _box(answer: HangAnswer, node: int | None, place: tuple[float, float], theme
     if node is None:
         words, colour = Markup("{}").format("nobody"), theme.bad
     else:
-        held = next((one for one in answer.holders if one.number == node), None)
+        held = next((holder for holder in answer.holders if holder.number == node), None)
         size = answer.verdict.facts.pools.size(node)
         there = f"{held.blocks:,} of {size:,} there" if held else "not issued"
         words = BREAK.join([element("b", one_line(answer.name(node), LONGEST)), there])

@@ -197,17 +197,17 @@ class SyncState:
 
         Clears what it reports and all that the aborted run left behind, so that the next run is right.
         """
-        found = np.asarray(self.errors.get()).view(ERROR_BUFFER)[0]
-        if not found["aborted"] & 1:
+        report = np.asarray(self.errors.get()).view(ERROR_BUFFER)[0]
+        if not report["aborted"] & 1:
             return
         self.clear()
-        raise self.deadlock(found, self.limit_ns)
+        raise self.deadlock(report, self.limit_ns)
 
-    def deadlock(self, found: Any, limit_ns: int) -> DeadlockError:
+    def deadlock(self, report: Any, limit_ns: int) -> DeadlockError:
         """What an error buffer says, a record of `ERROR_BUFFER`: of this state or of a call with its own."""
-        count = min(int(found["waiter_count"]), MAX_WAITERS)
-        waiters = tuple(self._waiter(row) for row in found["waiters"][:count])
-        return DeadlockError(waiters, self._starved(found["issued"]), _detail(found, limit_ns))
+        count = min(int(report["waiter_count"]), MAX_WAITERS)
+        waiters = tuple(self._waiter(row) for row in report["waiters"][:count])
+        return DeadlockError(waiters, self._starved(report["issued"]), _detail(report, limit_ns))
 
     def clear_after_abort(self, partials: Any) -> None:
         """Also zeroes a kernel's partial sums and tickets when a run was aborted half-way."""
@@ -263,8 +263,8 @@ def _begins(counts: Mapping[str, int], first: int) -> dict[str, int]:
     return dict(zip(counts, itertools.accumulate(counts.values(), initial=first), strict=False))
 
 
-def _detail(found: Any, limit_ns: int) -> str:
-    count = int(found["waiter_count"])
+def _detail(report: Any, limit_ns: int) -> str:
+    count = int(report["waiter_count"])
     more = f"; {count} blocks were waiting, the first {MAX_WAITERS} are listed" if count > MAX_WAITERS else ""
     return f"a wait ran out of its time limit of {limit_ns / 1e9:g} s{more}"
 

@@ -38,29 +38,29 @@ class LaunchFacts:
 
     def kernel(self, function: int) -> Fields:
         """Registers, static shared memory and carve-out of a CUfunction."""
-        found = self._kernels.get(function)
-        if found is None:
-            found = self._kernels[function] = {
+        fields = self._kernels.get(function)
+        if fields is None:
+            fields = self._kernels[function] = {
                 "registers": max(1, self._attribute(REGISTERS, function)),
                 "static_shared_bytes": self._attribute(STATIC_SHARED_BYTES, function),
                 "carveout": "full" if self._attribute(CARVEOUT, function) == FULL_CARVEOUT else "default",
             }
-        return found
+        return fields
 
     def stream(self, address: int) -> Fields:
         """Name, kind, priority and device of a stream; 0 is the legacy default stream."""
-        found = self._streams.get(address)
-        if found is None:
+        fields = self._streams.get(address)
+        if fields is None:
             flags, priority = c_uint(), c_int()
             self._driver.cuStreamGetFlags(c_void_p(address), byref(flags))
             self._driver.cuStreamGetPriority(c_void_p(address), byref(priority))
-            found = self._streams[address] = {
+            fields = self._streams[address] = {
                 "stream": f"{address:#x}" if address > 1 else LEGACY,
                 "blocking": not flags.value & NON_BLOCKING,
                 "priority": priority.value,
                 "device": self._part_name(address),
             }
-        return found
+        return fields
 
     def part(self, address: int) -> Fields:
         """The part of a GPU that a stream's kernels run on, and what limits it."""

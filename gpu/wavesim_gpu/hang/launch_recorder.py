@@ -162,14 +162,16 @@ class LaunchRecorder:
         their streams' addresses. Returns the new names by the old.
         """
         with self._lock:
-            numbered = [self._numbered(one["name"]) for one in operations]
-            titles = {one["name"]: title for one, title in zip(operations, numbered, strict=True)}
-            for one, stream in zip(operations, streams, strict=True):
-                if one["device"] not in self._parts:
-                    self._parts[one["device"]] = self._facts.part(stream)
+            numbered = [self._numbered(operation["name"]) for operation in operations]
+            titles = {operation["name"]: title for operation, title in zip(operations, numbered, strict=True)}
+            for operation, stream in zip(operations, streams, strict=True):
+                if operation["device"] not in self._parts:
+                    self._parts[operation["device"]] = self._facts.part(stream)
                     self._rewrite()
             line: Fields = {
-                "operations": [one | {"name": title} for one, title in zip(operations, numbered, strict=True)]
+                "operations": [
+                    operation | {"name": title} for operation, title in zip(operations, numbered, strict=True)
+                ]
             }
             if waits:
                 names = ("waiter", "producer")
@@ -187,11 +189,11 @@ class LaunchRecorder:
         if after:
             first = {streams.index(stream) for stream in streams}
             operations = [
-                one | {"after": list(after)} if index in first else one
-                for index, one in enumerate(operations)
+                operation | {"after": list(after)} if index in first else operation
+                for index, operation in enumerate(operations)
             ]
         titles = self.note_run(operations, [run.addresses[stream] for stream in streams], waits)
-        last = {stream: one["name"] for stream, one in zip(streams, operations, strict=True)}
+        last = {stream: operation["name"] for stream, operation in zip(streams, operations, strict=True)}
         return tuple(titles[name] for name in last.values())
 
     def close(self) -> None:
@@ -226,15 +228,15 @@ class LaunchRecorder:
 
 
 def _without_lost(lines: Sequence[str]) -> list[str]:
-    found = [json.loads(line) for line in lines]
-    known = {one["name"] for line in found for one in line.get("operations", ())}
-    for line in found:
-        for one in line.get("operations", ()):
-            if "after" in one:
-                one["after"] = [name for name in one["after"] if name in known]
+    entries = [json.loads(line) for line in lines]
+    known = {operation["name"] for line in entries for operation in line.get("operations", ())}
+    for line in entries:
+        for operation in line.get("operations", ()):
+            if "after" in operation:
+                operation["after"] = [name for name in operation["after"] if name in known]
         if "waits" in line:
-            line["waits"] = [one for one in line["waits"] if {one["waiter"], one["producer"]} <= known]
-    return [json.dumps(line) + "\n" for line in found if line]
+            line["waits"] = [wait for wait in line["waits"] if {wait["waiter"], wait["producer"]} <= known]
+    return [json.dumps(line) + "\n" for line in entries if line]
 
 
 def _address(stream: Any) -> int:

@@ -62,7 +62,7 @@ class PlannedRun:
 
     def _is_followed(self, index: int) -> bool:
         stream = self.launches[index].stream
-        later = [one for one in self.launches[index + 1 :] if one.stream == stream]
+        later = [launch for launch in self.launches[index + 1 :] if launch.stream == stream]
         return bool(later) and later[0].shape.is_dependent
 
     def _blocks(self, producer: str, consumer: str, by_stage: Mapping[str, DeviceLaunch]) -> Fields:

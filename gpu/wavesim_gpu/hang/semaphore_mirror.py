@@ -71,13 +71,13 @@ class MirroredProgram(Protocol):
 def of_state(sync: SyncState) -> list[Mirrored]:
     """Started blocks, semaphores and the error buffer of a program."""
     words, names = int(sync.words.data.ptr), sync.names
-    found = [
+    parts = [
         counters(f"blocks of {name} started", words + WORD * index, 1, operation=name, kind="started")
         for index, name in enumerate(names)
         if sync.headers[name].counts_blocks and not sync.plan.schedule.fetches_tiles
     ]
     first = len(names) + 1
-    found += [
+    parts += [
         counters(
             f"{array.producer} {array.policy.name}",
             words + WORD * (first + array.first),
@@ -98,7 +98,7 @@ def of_state(sync: SyncState) -> list[Mirrored]:
             *(counter_name(sync.arrays, names, index) for index in semaphores),
         ],
     }
-    return [*found, Mirrored(int(sync.errors.data.ptr), ERROR_BUFFER.itemsize, "errors", said)]
+    return [*parts, Mirrored(int(sync.errors.data.ptr), ERROR_BUFFER.itemsize, "errors", said)]
 
 
 @contextmanager
@@ -113,11 +113,11 @@ def mirror_semaphores(
         raise DescriptionError(
             f"every_ms is {every_ms!r}; it must be {SHORTEST_MS} to {LONGEST_MS}, milliseconds between copies"
         )
-    programs = [one for one in what if not isinstance(one, Mirrored)]
+    programs = [item for item in what if not isinstance(item, Mirrored)]
     if len(programs) > 1:
         raise DescriptionError("mirror_semaphores takes one program; use a mirror, with a file, for each")
-    parts = [one for one in what if isinstance(one, Mirrored)]
-    parts += [part for one in programs for part in of_state(one.sync)]
+    parts = [item for item in what if isinstance(item, Mirrored)]
+    parts += [part for item in programs for part in of_state(item.sync)]
     situation = _situation(Path(path), programs[0]) if programs else None
     with SemaphoreMirror(path, parts, situation) as mirror, mirror.copying(every_ms):
         yield mirror

@@ -93,11 +93,11 @@ class Program(Launches):
 
     def wait_times(self) -> dict[str, tuple[int, int]]:
         """When each stage's recorded wait-kernels started and ended, by consumer, on the GPU's clock."""
-        found = {}
+        times_of = {}
         for name, times in self._wait_times.items():
             noted = times.get()
-            found[name] = (int(noted[0, 0]), int(noted.max()))
-        return found
+            times_of[name] = (int(noted[0, 0]), int(noted.max()))
+        return times_of
 
     def _launches(self, kernel: PlannedKernel) -> list[DeviceLaunch]:
         first, shape = kernel.stages[0], kernel.launch

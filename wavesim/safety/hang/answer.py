@@ -77,13 +77,13 @@ class HangAnswer:
         kind = self.verdict.facts.operations[holder.number].kind
         name = self.name(holder.number)
         who = f"{blocks_text(holder.blocks, holder.size)} of {name}" if kind == "kernel" else f"{kind} {name}"
-        what, one = "", holder.size == 1
+        what, is_alone = "", holder.size == 1
         if holder.pool is not None and holder.pool.device is not None:
             sms = f"{holder.sms} of {holder.pool.device.sm_count} SMs of {holder.pool.name}"
-            what = f" {'holds' if one else 'hold'} {sms} and"
+            what = f" {'holds' if is_alone else 'hold'} {sms} and"
         elif holder.pool is not None:
             what = " holds the thread of host functions and"
-        return f"{who}{what} {self.reason_text(holder.number, is_one=one)}"
+        return f"{who}{what} {self.reason_text(holder.number, is_one=is_alone)}"
 
     def reason_text(self, number: int, *, is_one: bool = False) -> str:
         """What keeps an operation's blocks, or its only one."""
@@ -97,21 +97,21 @@ class HangAnswer:
         assert self.verdict.stuck is not None
         pools = self.verdict.facts.pools
         for pool, number in self.verdict.stuck.heads.items():
-            size, one = pools.size(number), self.verdict.facts.operations[number]
+            size, operation = pools.size(number), self.verdict.facts.operations[number]
             if pool.device is None:
-                yield f"host function {one.name} stands behind another one"
-            elif one.is_cooperative and pools.capacity(number) < size:
+                yield f"host function {operation.name} stands behind another one"
+            elif operation.is_cooperative and pools.capacity(number) < size:
                 yield (
-                    f"CUDA refuses the cooperative launch of {one.name}: {size:,} blocks, of which "
+                    f"CUDA refuses the cooperative launch of {operation.name}: {size:,} blocks, of which "
                     f"{pool.name} holds {pools.capacity(number):,} at once ({pools.limiter(number)})"
                 )
-            elif one.is_cooperative:
-                yield f"{one.name} finds no room for all its {size:,} blocks at once"
+            elif operation.is_cooperative:
+                yield f"{operation.name} finds no room for all its {size:,} blocks at once"
             else:
                 placed = next((x.placed(number) for x in self.layouts if x.pool == pool), 0)
                 yield (
-                    f"{placed:,} of {size:,} blocks of {one.name} find room on the {pool.device.sm_count} "
-                    f"SMs of {pool.name} ({pools.limiter(number)}), the next has none"
+                    f"{placed:,} of {size:,} blocks of {operation.name} find room on the "
+                    f"{pool.device.sm_count} SMs of {pool.name} ({pools.limiter(number)}), the next has none"
                 )
 
     def _late_lines(self) -> Iterator[str]:
@@ -185,8 +185,8 @@ class HangAnswer:
 
     def _notes(self) -> Iterator[str]:
         facts = self.verdict.facts
-        kernels = [one for one in facts.operations if one.is_kernel]
-        if len({one.priority for one in kernels}) > 1:
+        kernels = [kernel for kernel in facts.operations if kernel.is_kernel]
+        if len({kernel.priority for kernel in kernels}) > 1:
             yield (
                 "a priority decides whose block goes first among those that wait for room; a block that is "
                 "resident stays until it ends"
@@ -198,15 +198,15 @@ class HangAnswer:
                 "another stream (CUDA_DEVICE_MAX_CONNECTIONS)"
             )
         by_part: dict[str, set[str]] = {}
-        for one in kernels:
-            by_part.setdefault(one.device, set()).add(one.process)
+        for kernel in kernels:
+            by_part.setdefault(kernel.device, set()).add(kernel.process)
         for part in facts.situation.devices:
             if len(by_part.get(part.name, ())) > 1 and not part.is_mps:
                 yield (
                     f"processes on {part.name} share it in time, so that none holds another's SMs; not so "
                     "under MPS"
                 )
-        if any(one.cluster > 2 for one in kernels):
+        if any(kernel.cluster > 2 for kernel in kernels):
             yield ("clusters of more than 2 blocks are taken to fit on any neighbouring SMs; a GPU's may not")
 
     def as_json(self) -> dict[str, Any]:
@@ -220,7 +220,7 @@ class HangAnswer:
             "basis": verdict.basis,
             "as_seen": verdict.hangs_as_seen,
             "needed_sms": verdict.needed_sms if verdict.can_hang is False else None,
-            "holders": [self._holder_json(one) for one in self.holders],
+            "holders": [self._holder_json(holder) for holder in self.holders],
             "circle": [
                 [self.name(edge.source), edge.kind, self.name(edge.target or 0)] for edge in self.circle
             ],

@@ -38,11 +38,11 @@ class Autopsy:
     @cached_property
     def started(self) -> Mapping[int, int]:
         """Blocks that have started, of operations whose blocks count themselves."""
-        found: dict[int, int] = {}
+        counts: dict[int, int] = {}
         for array in self._arrays(STARTED):
             number = self._numbers[array.operation]
-            found[number] = found.get(number, 0) + int(array.values.sum())
-        return {number: min(count, self.facts.pools.size(number)) for number, count in found.items()}
+            counts[number] = counts.get(number, 0) + int(array.values.sum())
+        return {number: min(count, self.facts.pools.size(number)) for number, count in counts.items()}
 
     @cached_property
     def stuck(self) -> Stuck | None:
@@ -50,8 +50,8 @@ class Autopsy:
         progress = [self._progress(number) for number in range(len(self.facts.operations))]
         reasons = {
             number: reason
-            for number, one in enumerate(progress)
-            if one in (Progress.PARTLY, Progress.WAITING)
+            for number, state in enumerate(progress)
+            if state in (Progress.PARTLY, Progress.WAITING)
             and (reason := self._reason(number, progress)) is not None
         }
         if not reasons:
@@ -59,16 +59,16 @@ class Autopsy:
         resident = {number: self._resident(number) for number in reasons}
         heads: dict[Pool, int] = {}
         awaited = {reason.producer for reason in reasons.values()}
-        for number, one in enumerate(progress):
+        for number, state in enumerate(progress):
             pool = self.facts.pools.of[number]
-            if number in awaited and pool is not None and one in (Progress.PARTLY, Progress.HALTED):
+            if number in awaited and pool is not None and state in (Progress.PARTLY, Progress.HALTED):
                 heads.setdefault(pool, number)
         return Stuck(progress, resident, reasons, heads)
 
     @cached_property
     def missing(self) -> tuple[str, ...]:
         """Producers all of whose blocks have started, and that did not post all."""
-        found = []
+        texts = []
         for array in self._arrays(SEMAPHORES):
             number, short = self._numbers[array.operation], list(_short(array))
             size = self.facts.pools.size(number)
@@ -77,11 +77,11 @@ class Autopsy:
                 lacks = (
                     f"{array.name} lacks {posts:,} post{'s' * (posts > 1)}, the first at number {short[0][0]}"
                 )
-                found.append(
+                texts.append(
                     f"all {size:,} blocks of {array.operation} have started, and {lacks}: a block still "
                     "runs, waits or does not post"
                 )
-        return tuple(found)
+        return tuple(texts)
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -100,30 +100,32 @@ class Autopsy:
                 for array in self._arrays(SEMAPHORES)
                 for index, value, awaited in list(_short(array))[:MOST_LISTED]
             ],
-            "gave_up": [str(one) for one in self.mirror.gave_up],
+            "gave_up": [str(waiter) for waiter in self.mirror.gave_up],
         }
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
         """Operations by name; by its name without its number the latest of many launches of a kernel."""
-        found = {}
-        for number, one in enumerate(self.facts.operations):
-            found[one.name] = number
-            found[LAUNCH_NUMBER.sub("", one.name)] = number
-        return found
+        numbers = {}
+        for number, operation in enumerate(self.facts.operations):
+            numbers[operation.name] = number
+            numbers[LAUNCH_NUMBER.sub("", operation.name)] = number
+        return numbers
 
     def _arrays_of(self, number: int) -> list[MirroredArray]:
         return self._semaphores.get(number, [])
 
     @cached_property
     def _semaphores(self) -> dict[int, list[MirroredArray]]:
-        found: dict[int, list[MirroredArray]] = {}
-        for one in self._arrays(SEMAPHORES):
-            found.setdefault(self._numbers[one.operation], []).append(one)
-        return found
+        by_number: dict[int, list[MirroredArray]] = {}
+        for array in self._arrays(SEMAPHORES):
+            by_number.setdefault(self._numbers[array.operation], []).append(array)
+        return by_number
 
     def _arrays(self, kind: str) -> list[MirroredArray]:
-        return [one for one in self.mirror.arrays if one.kind == kind and one.operation in self._numbers]
+        return [
+            array for array in self.mirror.arrays if array.kind == kind and array.operation in self._numbers
+        ]
 
     def _lines(self) -> Iterator[str]:
         when = datetime.fromtimestamp(self.mirror.time_ns // 10**9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
@@ -134,11 +136,11 @@ class Autopsy:
         for array in self._arrays(SEMAPHORES):
             if array.awaited is not None:
                 yield from self._array_lines(array)
-        unknown = {one.operation for one in self.mirror.arrays if one.operation not in self._numbers}
+        unknown = {array.operation for array in self.mirror.arrays if array.operation not in self._numbers}
         for name in sorted(unknown)[:MOST_LISTED]:
             yield f"{name} has counters and is not among the launches"
-        for one in self.mirror.gave_up[:MOST_LISTED]:
-            yield f"gave up: {one}"
+        for waiter in self.mirror.gave_up[:MOST_LISTED]:
+            yield f"gave up: {waiter}"
         if len(self.mirror.gave_up) > MOST_LISTED:
             yield f"and {len(self.mirror.gave_up) - MOST_LISTED} more gave up"
 
@@ -155,14 +157,14 @@ class Autopsy:
         if self._numbers[LAUNCH_NUMBER.sub("", self.facts.operations[number].name)] != number:
             return Progress.ENDED  # the counters are those of its latest launch
         arrays = self._arrays_of(number)
-        is_short = any(next(_short(one), None) for one in arrays)
-        if any(one.awaited is not None for one in arrays) and not is_short:
+        is_short = any(next(_short(array), None) for array in arrays)
+        if any(array.awaited is not None for array in arrays) and not is_short:
             return Progress.ENDED
         count, size = self.started.get(number), self.facts.pools.size(number)
         waits = number in self.facts.unmet
         if count is None:
             # Nobody counts its blocks: that some were posted says that some were there.
-            is_seen = any(int(one.values.sum()) for one in arrays) or waits
+            is_seen = any(int(array.values.sum()) for array in arrays) or waits
             return Progress.WAITING if is_seen else Progress.UNISSUED
         if count == 0:
             return Progress.HALTED if self.facts.turns.turns[number].is_free else Progress.UNISSUED
@@ -171,21 +173,21 @@ class Autopsy:
         return Progress.WAITING if waits or arrays else Progress.ENDED
 
     def _reason(self, number: int, progress: list[Progress]) -> Unmet | None:
-        for one in self.facts.unmet.get(number, ()):
-            if one.producer is None:
-                return one
-            if one.until == "start":
-                if self.started.get(one.producer, one.least) < one.least:
-                    return one
-            elif progress[one.producer] is not Progress.ENDED:
-                return one
+        for unmet in self.facts.unmet.get(number, ()):
+            if unmet.producer is None:
+                return unmet
+            if unmet.until == "start":
+                if self.started.get(unmet.producer, unmet.least) < unmet.least:
+                    return unmet
+            elif progress[unmet.producer] is not Progress.ENDED:
+                return unmet
         return None
 
     def _resident(self, number: int) -> int:
         """Blocks that have started and whose tiles are not all posted, at most."""
         size = self.facts.pools.size(number)
         count = self.started.get(number, size)
-        arrays = [one for one in self._arrays_of(number) if one.awaited is not None]
+        arrays = [array for array in self._arrays_of(number) if array.awaited is not None]
         if arrays:
             array = arrays[0]
             assert array.awaited is not None

@@ -58,10 +58,10 @@ class StuckBound:
             kinds = {self._facts.pools.footprint(number) for number in counts} if pool.device else set()
             if len(kinds) > MOST_KINDS:
                 raise TooManyKernelsError
-            passing = [number for number, one in enumerate(self._facts.pools.of) if one == pool]
-            found = self._facts.pools.closed_out(head, counts, passing if len(passing) < MOST_HEADS else [])
-            if found is not None:
-                yield self._state({pool: head}, waiting, {pool: found}, counts)
+            passing = [number for number, other in enumerate(self._facts.pools.of) if other == pool]
+            closed = self._facts.pools.closed_out(head, counts, passing if len(passing) < MOST_HEADS else [])
+            if closed is not None:
+                yield self._state({pool: head}, waiting, {pool: closed}, counts)
 
     def _for_ever(self) -> int:
         """The operations that wait for each other or for nobody, so that room changes nothing."""
@@ -69,23 +69,23 @@ class StuckBound:
 
     def _is_for_ever(self, number: int, waiting: int) -> bool:
         return any(
-            one.producer is None
-            or self._may_stand(one.producer, waiting)
-            or (one.until == "end" and bool(waiting >> one.producer & 1))
-            for one in self._open(number)
+            unmet.producer is None
+            or self._may_stand(unmet.producer, waiting)
+            or (unmet.until == "end" and bool(waiting >> unmet.producer & 1))
+            for unmet in self._open(number)
         )
 
     def _open(self, number: int) -> Iterator[Unmet]:
         """What can keep an operation's blocks, without what has come before their turn."""
         ended, started = self._order.ended[number], self._order.started[number]
-        for one in self._facts.unmet[number]:
-            met = ended | (started if one.until == "start" else 0)
-            if one.producer is None or not met >> one.producer & 1:
-                yield one
+        for unmet in self._facts.unmet[number]:
+            met = ended | (started if unmet.until == "start" else 0)
+            if unmet.producer is None or not met >> unmet.producer & 1:
+                yield unmet
 
     def _may_stand(self, number: int, waiting: int) -> bool:
-        one = self._facts.operations[number]
-        if (one.process, one.device) in self._facts.shares_queues:
+        operation = self._facts.operations[number]
+        if (operation.process, operation.device) in self._facts.shares_queues:
             return bool(waiting)
         return bool(self._order.ended[number] & waiting)
 
@@ -103,14 +103,14 @@ class StuckBound:
         return self._largest(self._is_kept)
 
     def _is_kept(self, number: int, waiting: int) -> bool:
-        for one in self._open(number):
-            if one.producer is None:
+        for unmet in self._open(number):
+            if unmet.producer is None:
                 return True
             # It, or what comes before it and not before the waiter, may find no room.
-            before = self._order.started[one.producer] | 1 << one.producer
+            before = self._order.started[unmet.producer] | 1 << unmet.producer
             may_lack_room = bool(before & ~self._order.ended[number] & self._crowded)
-            may_stand = self._may_stand(one.producer, waiting)
-            if may_lack_room or may_stand or (one.until == "end" and waiting >> one.producer & 1):
+            may_stand = self._may_stand(unmet.producer, waiting)
+            if may_lack_room or may_stand or (unmet.until == "end" and waiting >> unmet.producer & 1):
                 return True
         return False
 
@@ -135,10 +135,10 @@ class StuckBound:
 
     def _counts(self, head: int, pool: Pool, waiting: int) -> dict[int, int]:
         pools = self._facts.pools
-        found = {number: pools.size(number) for number in _numbers(waiting) if pools.of[number] == pool}
-        if head in found:
-            found[head] -= pools.unit(head)
-        return {number: count for number, count in found.items() if count}
+        counts = {number: pools.size(number) for number in _numbers(waiting) if pools.of[number] == pool}
+        if head in counts:
+            counts[head] -= pools.unit(head)
+        return {number: count for number, count in counts.items() if count}
 
     def _state(
         self,
@@ -176,21 +176,21 @@ def _order_of(facts: SituationFacts) -> _Order:
             host[number] = before | _closure(wait.ended, ended)
         now = host[turn.host] if turn.host is not None else 0
         now |= _closure(turn.ended, ended)
-        for one in turn.started:
-            now |= ended[one]
+        for earlier in turn.started:
+            now |= ended[earlier]
         begun = now
-        for one in turn.started:
-            begun |= started[one] | 1 << one
+        for earlier in turn.started:
+            begun |= started[earlier] | 1 << earlier
         ended.append(now)
         started.append(begun)
     return _Order(ended, started, _after(facts))
 
 
 def _closure(numbers: frozenset[int], ended: list[int]) -> int:
-    found = 0
+    bits = 0
     for number in numbers:
-        found |= ended[number] | 1 << number
-    return found
+        bits |= ended[number] | 1 << number
+    return bits
 
 
 def _after(facts: SituationFacts) -> list[int]:
@@ -198,15 +198,15 @@ def _after(facts: SituationFacts) -> list[int]:
     after, host = [0] * len(turns), dict.fromkeys(host_waits, 0)
     for number in range(len(turns) - 1, -1, -1):
         mine = after[number] | 1 << number
-        for one in turns[number].ended | turns[number].started:
-            after[one] |= mine
+        for earlier in turns[number].ended | turns[number].started:
+            after[earlier] |= mine
         last = turns[number].host
         if last is not None:
             host[last] |= mine
         if number in host_waits:
             wait = host_waits[number]
-            for one in wait.ended:
-                after[one] |= host[number]
+            for earlier in wait.ended:
+                after[earlier] |= host[number]
             if wait.before is not None:
                 host[wait.before] |= host[number]
     return after

@@ -26,15 +26,15 @@ def hopeless(facts: SituationFacts) -> Stuck | None:
         else:
             issued = runs.started(number)
             progress.append(Progress.WAITING if issued == facts.pools.size(number) else Progress.PARTLY)
-            unmet = [one for one in facts.unmet.get(number, ()) if not runs.is_met(one)]
+            unmet = [reason for reason in facts.unmet.get(number, ()) if not runs.is_met(reason)]
             if issued:
                 resident[number] = issued
             if unmet:
                 reasons[number] = unmet[0]
     heads = {
         pool: number
-        for number, one in enumerate(progress)
-        if one is Progress.PARTLY and (pool := facts.pools.of[number]) is not None
+        for number, state in enumerate(progress)
+        if state is Progress.PARTLY and (pool := facts.pools.of[number]) is not None
     }
     return Stuck(progress, resident, reasons, heads)
 
@@ -76,7 +76,7 @@ class _BestRun:
         turn = self._facts.turns.turns[number]
         return (
             turn.ended <= self.ended
-            and all(self.started(one) == self._facts.pools.size(one) for one in turn.started)
+            and all(self.started(earlier) == self._facts.pools.size(earlier) for earlier in turn.started)
             and (turn.host is None or turn.host in self._passed)
         )
 
@@ -106,14 +106,14 @@ class _BestRun:
         if self._facts.operations[number].is_cooperative and not self.started(number):
             return False
         met: dict[int, bool] = {}
-        for one in self._facts.unmet.get(number, ()):
+        for unmet in self._facts.unmet.get(number, ()):
             # Of several that post to a semaphore one may do.
-            met[id(one.wait)] = met.get(id(one.wait), False) or self.is_met(one)
+            met[id(unmet.wait)] = met.get(id(unmet.wait), False) or self.is_met(unmet)
         return all(met.values())
 
     def _let_host_pass(self, launches: Iterable[int]) -> list[int]:
         """Operations that may have their turn now that the host passed these waits, as far as it did."""
-        found, queue = list[int](), deque(launches)
+        freed, queue = list[int](), deque(launches)
         while queue:
             launch = queue.popleft()
             wait = self._facts.turns.host_waits[launch]
@@ -121,24 +121,24 @@ class _BestRun:
             if launch in self._passed or not is_next or not wait.ended <= self.ended:
                 continue
             self._passed.add(launch)
-            found += self._behind_host.get(launch, ())
+            freed += self._behind_host.get(launch, ())
             queue.extend(self._next_host.get(launch, ()))
-        return found
+        return freed
 
     def _dependents_of(self) -> dict[int, list[int]]:
-        found: dict[int, list[int]] = {}
+        dependents: dict[int, list[int]] = {}
         for number, turn in enumerate(self._facts.turns.turns):
-            for one in turn.ended | turn.started:
-                found.setdefault(one, []).append(number)
+            for earlier in turn.ended | turn.started:
+                dependents.setdefault(earlier, []).append(number)
         for number, reasons in self._facts.unmet.items():
             for reason in reasons:
                 if reason.producer is not None:
-                    found.setdefault(reason.producer, []).append(number)
+                    dependents.setdefault(reason.producer, []).append(number)
         self._host_waits_on: dict[int, list[int]] = {}
         self._next_host: dict[int, list[int]] = {}
         for launch, wait in self._facts.turns.host_waits.items():
-            for one in wait.ended:
-                self._host_waits_on.setdefault(one, []).append(launch)
+            for earlier in wait.ended:
+                self._host_waits_on.setdefault(earlier, []).append(launch)
             if wait.before is not None:
                 self._next_host.setdefault(wait.before, []).append(launch)
-        return found
+        return dependents

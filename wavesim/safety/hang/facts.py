@@ -30,20 +30,20 @@ class Unmet:
 
 def unmet_of(situation: Situation) -> dict[int, tuple[Unmet, ...]]:
     """What can keep each waiting operation's blocks, by its number; what is met at once is left out."""
-    numbers = {one.name: number for number, one in enumerate(situation.operations)}
-    semaphores = {one.name: one for one in situation.semaphores}
-    found: dict[int, tuple[Unmet, ...]] = {}
+    numbers = {operation.name: number for number, operation in enumerate(situation.operations)}
+    semaphores = {semaphore.name: semaphore for semaphore in situation.semaphores}
+    unmet: dict[int, tuple[Unmet, ...]] = {}
     for wait in situation.waits:
         reasons = _reasons(wait, situation, numbers, semaphores)
         if reasons:
             waiter = numbers[wait.waiter]
-            found[waiter] = (*found.get(waiter, ()), *reasons)
-    return found
+            unmet[waiter] = (*unmet.get(waiter, ()), *reasons)
+    return unmet
 
 
 def has_rows(reasons: Sequence[Unmet]) -> bool:
     """Whether some of a kernel's blocks can end while others wait."""
-    return any(one.wait.blocks == "row" for one in reasons)
+    return any(reason.wait.blocks == "row" for reason in reasons)
 
 
 def _reasons(
@@ -74,14 +74,14 @@ def _of_semaphore(
     total = sum(post.each * count for post, count in zip(posts, counts, strict=True))
     if total < missing:
         return [Unmet(wait)]
-    found = []
+    reasons = []
     for post, count in zip(posts, counts, strict=True):
         size = max(1, situation.operations[numbers[post.producer]].blocks)
         # Of one producer so many have to post; of several any may be the one that has not posted all.
         needed = -(-missing // post.each) if len(posts) == 1 else count
         # Which blocks of the grid post nobody says: they may be the last.
-        found.append(Unmet(wait, numbers[post.producer], size - count + needed, post.until))
-    return found
+        reasons.append(Unmet(wait, numbers[post.producer], size - count + needed, post.until))
+    return reasons
 
 
 def _count(post: Post, blocks: int) -> int:
@@ -104,15 +104,15 @@ class SituationFacts:
     def shares_queues(self) -> frozenset[tuple[str, str]]:
         """(process, device) with more streams than hardware queues."""
         streams: dict[tuple[str, str], set[str]] = {}
-        for one in self.operations:
-            streams.setdefault((one.process, one.device), set()).add(one.stream)
+        for operation in self.operations:
+            streams.setdefault((operation.process, operation.device), set()).add(operation.stream)
         queues = {part.name: part.queues for part in self.situation.devices}
         return frozenset(key for key, names in streams.items() if len(names) > queues[key[1]])
 
     @cached_property
     def ended_before(self) -> tuple[frozenset[int], ...]:
         """What has ended when an operation's turn comes: what it comes after, and what that waited for."""
-        found: list[frozenset[int]] = []
+        ended: list[frozenset[int]] = []
         for turn in self.turns.turns:
             before: set[int] = set()
             left = list(turn.ended)
@@ -121,12 +121,12 @@ class SituationFacts:
                 if number not in before:
                     before.add(number)
                     left += [*self.turns.turns[number].ended, *self._awaited_ends(number)]
-            found.append(frozenset(before))
-        return tuple(found)
+            ended.append(frozenset(before))
+        return tuple(ended)
 
     def _awaited_ends(self, number: int) -> Iterator[int]:
         """Kernels that have ended once this one has: all of their blocks are waited for."""
-        for one in self.unmet.get(number, ()):
-            whole = one.wait.blocks == "row" or one.least >= self.pools.size(one.producer or 0)
-            if one.producer is not None and one.until == "end" and not one.wait.semaphore and whole:
-                yield one.producer
+        for unmet in self.unmet.get(number, ()):
+            whole = unmet.wait.blocks == "row" or unmet.least >= self.pools.size(unmet.producer or 0)
+            if unmet.producer is not None and unmet.until == "end" and not unmet.wait.semaphore and whole:
+                yield unmet.producer

@@ -45,7 +45,7 @@ def situation_of_plan(
         guarded = consumers if plan.launch.wait_kernel else ()
     operations = tuple(_operations(resolved, blocks or {}, clusters or {}, guarded))
     if plan.schedule.fetches_tiles and not is_bound:
-        operations = tuple(_resident(one, device) for one in operations)
+        operations = tuple(_resident(kernel, device) for kernel in operations)
     is_fused = plan.schedule.is_fused
     waits = () if is_fused else tuple(_waits(resolved, guarded))
     notes = (

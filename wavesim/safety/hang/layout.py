@@ -54,14 +54,14 @@ def layouts_of(facts: SituationFacts, stuck: Stuck) -> tuple[PoolLayout, ...]:
 def holders_of(facts: SituationFacts, stuck: Stuck, layouts: Sequence[PoolLayout]) -> tuple[Holder, ...]:
     """Everyone who is there and waits, in the order of launch."""
     by_pool = {layout.pool: layout for layout in layouts}
-    found = []
+    holders = []
     for number in sorted({*stuck.resident, *(n for n in stuck.heads.values())}):
         pool, size = facts.pools.of[number], facts.pools.size(number)
         layout = by_pool.get(pool) if pool is not None else None
         blocks = layout.placed(number) if layout else stuck.resident.get(number, 0)
         if blocks:
-            found.append(Holder(number, pool, blocks, size, layout.sms_with(number) if layout else 0))
-    return tuple(found)
+            holders.append(Holder(number, pool, blocks, size, layout.sms_with(number) if layout else 0))
+    return tuple(holders)
 
 
 def _layout(facts: SituationFacts, stuck: Stuck, pool: Pool) -> PoolLayout:
@@ -72,7 +72,7 @@ def _layout(facts: SituationFacts, stuck: Stuck, pool: Pool) -> PoolLayout:
         if facts.pools.of[number] == pool and number != head
     ]
     # The smaller grids first: that is how few blocks come to hold many SMs.
-    others.sort(key=lambda one: one[1])
+    others.sort(key=lambda entry: entry[1])
     if head is None:
         return PoolLayout(pool, facts.pools.spread(pool, others)[0])
     size = facts.pools.size(head)
@@ -83,8 +83,8 @@ def _layout(facts: SituationFacts, stuck: Stuck, pool: Pool) -> PoolLayout:
     is_whole = all(placed[number] == count for number, count in others)
     if is_whole and not _has_room(facts, pool, groups, head, placed.get(head, 0)):
         return PoolLayout(pool, groups, head)
-    found = stuck.closed.get(pool, (0, ()))[1]
-    return PoolLayout(pool, _groups(facts, pool, found) if found else groups, head)
+    closed = stuck.closed.get(pool, (0, ()))[1]
+    return PoolLayout(pool, _groups(facts, pool, closed) if closed else groups, head)
 
 
 def _has_room(facts: SituationFacts, pool: Pool, groups: Sequence[SmGroup], head: int, placed: int) -> bool:
@@ -99,7 +99,7 @@ def _has_room(facts: SituationFacts, pool: Pool, groups: Sequence[SmGroup], head
 def _groups(facts: SituationFacts, pool: Pool, residents: Sequence[Sequence[str]]) -> list[SmGroup]:
     """SMs with the blocks that the search found on them, and the others, empty."""
     assert pool.device is not None
-    numbers: Mapping[str, int] = {one.name: number for number, one in enumerate(facts.operations)}
+    numbers: Mapping[str, int] = {operation.name: number for number, operation in enumerate(facts.operations)}
     kinds = Counter(tuple(sorted(Counter(numbers[name] for name in sm).items())) for sm in residents)
     groups = [SmGroup(count, held) for held, count in kinds.items()]
     rest = pool.device.sm_count - len(residents)
@@ -114,9 +114,9 @@ def residency_lines(facts: SituationFacts, layouts: Sequence[PoolLayout]) -> Ite
     """Per part of a GPU its SMs, per kernel what fits, and for each that lacks room what is lacking."""
     yield from map(_part_text, facts.situation.devices)
     launches: dict[tuple[str, str], int] = {}
-    for number, one in enumerate(facts.operations):
-        if one.is_kernel:
-            key = LAUNCH_NUMBER.sub("", one.name), _kernel_text(facts, number)
+    for number, operation in enumerate(facts.operations):
+        if operation.is_kernel:
+            key = LAUNCH_NUMBER.sub("", operation.name), _kernel_text(facts, number)
             launches[key] = launches.get(key, 0) + 1
     for (name, text), count in islice(launches.items(), MOST_LISTED):
         yield f"{name}: {text}" if count == 1 else f"{name}, {count:,} launches: {text}"
@@ -133,11 +133,11 @@ def _part_text(part: DevicePart) -> str:
 
 
 def _kernel_text(facts: SituationFacts, number: int) -> str:
-    one, pool = facts.operations[number], facts.pools.of[number]
+    kernel, pool = facts.operations[number], facts.pools.of[number]
     assert pool is not None
-    cluster = f" in clusters of {one.cluster}" if one.cluster > 1 else ""
+    cluster = f" in clusters of {kernel.cluster}" if kernel.cluster > 1 else ""
     return (
-        f"{one.blocks:,} block{'s' * (one.blocks > 1)} of {one.block.threads} threads{cluster}, "
+        f"{kernel.blocks:,} block{'s' * (kernel.blocks > 1)} of {kernel.block.threads} threads{cluster}, "
         f"{facts.pools.limiter(number)}: {facts.pools.capacity(number):,} at once on {pool.name}"
     )
 

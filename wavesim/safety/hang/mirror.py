@@ -119,13 +119,13 @@ def _array(path: Path, position: int, entry: Any, data: bytes, most: int) -> Mir
     if awaited is not None:
         listed = awaited if isinstance(awaited, list) else [awaited]
         expected = len(values) if isinstance(awaited, list) else 1
-        if len(listed) != expected or any(type(one) is not int for one in listed):
+        if len(listed) != expected or any(type(item) is not int for item in listed):
             raise RecordingError(
                 f"{place}.awaited is {shown(awaited)}; expected {len(values)} integers, or one"
             )
         awaited = np.broadcast_to(np.array(listed, dtype=np.int64), len(values))
     waiters = entry.get("waiters", [])
-    if not isinstance(waiters, list) or any(not isinstance(one, str) for one in waiters):
+    if not isinstance(waiters, list) or any(not isinstance(item, str) for item in waiters):
         raise RecordingError(f"{place}.waiters is {shown(waiters)}; expected a list of texts")
     return MirroredArray(
         name=bounded_text(f"{place}.name", entry.get("name")),
@@ -157,8 +157,8 @@ def _gave_up(path: Path, entry: Any, data: bytes) -> tuple[Waiter, ...]:
     names, counters = entry["operations"], entry.get("counters", [])
     if not isinstance(counters, list):
         raise RecordingError(f"{place}.counters is {shown(counters)}; expected a list of texts")
-    found = _numbers(place, entry, data, ERRORS, 1)[0]
-    rows = found["waiters"][: min(int(found["waiter_count"]), MAX_WAITERS)]
+    buffer = _numbers(place, entry, data, ERRORS, 1)[0]
+    rows = buffer["waiters"][: min(int(buffer["waiter_count"]), MAX_WAITERS)]
     return tuple(_waiter(row, names, counters) for row in rows)
 
 

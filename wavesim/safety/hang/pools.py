@@ -56,35 +56,41 @@ class Pools:
     def __init__(self, situation: Situation) -> None:
         self._operations = situation.operations
         parts = {part.name: part for part in situation.devices}
-        self.of = [self._pool(one, parts[one.device]) for one in situation.operations]
-        self._footprints = [self._footprint(one, parts[one.device]) for one in situation.operations]
+        self.of = [self._pool(operation, parts[operation.device]) for operation in situation.operations]
+        self._footprints = [
+            self._footprint(operation, parts[operation.device]) for operation in situation.operations
+        ]
 
     @staticmethod
-    def _pool(one: StreamOperation, part: DevicePart) -> Pool | None:
-        if one.kind == "host":
-            return Pool(HOST, one.process, None)
-        if not one.is_kernel:
+    def _pool(operation: StreamOperation, part: DevicePart) -> Pool | None:
+        if operation.kind == "host":
+            return Pool(HOST, operation.process, None)
+        if not operation.is_kernel:
             return None
         device = part.device if not part.held_sms else part.device.with_sm_count(part.sm_count)
-        return Pool(part.name, "" if part.is_mps else one.process, device)
+        return Pool(part.name, "" if part.is_mps else operation.process, device)
 
     @staticmethod
-    def _footprint(one: StreamOperation, part: DevicePart) -> Footprint | None:
-        if not one.is_kernel:
+    def _footprint(operation: StreamOperation, part: DevicePart) -> Footprint | None:
+        if not operation.is_kernel:
             return None
-        kernel = Kernel(one.name, Grid(1), one.block, carveout=one.carveout)
+        kernel = Kernel(operation.name, Grid(1), operation.block, carveout=operation.carveout)
         return footprint(part.device, kernel)
 
     def footprint(self, number: int) -> Footprint:
         """What a block of a kernel takes."""
-        found = self._footprints[number]
-        assert found is not None
-        return found
+        taken = self._footprints[number]
+        assert taken is not None
+        return taken
 
     def unit(self, number: int) -> int:
         """How many of an operation's blocks are issued together."""
-        one = self._operations[number]
-        return max(1, one.blocks) if one.is_cooperative or not one.is_kernel else one.cluster
+        operation = self._operations[number]
+        return (
+            max(1, operation.blocks)
+            if operation.is_cooperative or not operation.is_kernel
+            else operation.cluster
+        )
 
     def size(self, number: int) -> int:
         """An operation's blocks; one for what has none."""
@@ -92,19 +98,19 @@ class Pools:
 
     def capacity(self, number: int) -> int:
         """How many blocks of a kernel its pool holds while nothing else is there."""
-        pool, one = self.of[number], self._operations[number]
+        pool, operation = self.of[number], self._operations[number]
         if pool is None or pool.device is None:
             return 1
         per_sm = self.footprint(number).blocks_per_sm
-        return pool.device.sm_count // one.cluster * one.cluster * per_sm
+        return pool.device.sm_count // operation.cluster * operation.cluster * per_sm
 
     def limiter(self, number: int) -> str:
         """What limits a kernel's blocks per SM, in words."""
-        pool, one = self.of[number], self._operations[number]
+        pool, operation = self.of[number], self._operations[number]
         assert pool is not None
         assert pool.device is not None
-        found = occupancy_of(pool.device, one.block)
-        return f"{found.blocks_per_sm} per SM, limited by {found.limiter}"
+        limits = occupancy_of(pool.device, operation.block)
+        return f"{limits.blocks_per_sm} per SM, limited by {limits.limiter}"
 
     def closed_out(
         self, head: int, waiting: Mapping[int, int], passing: Sequence[int]
@@ -122,9 +128,9 @@ class Pools:
         if self._operations[head].is_cooperative:
             return self._crowded(head, waiting, pool.device)
         others = self._kinds({number: self.size(number) for number in passing})
-        found = close_sms(pool.device, kinds, self.footprint(head), others)
+        closure = close_sms(pool.device, kinds, self.footprint(head), others)
         places = pool.device.sm_count // self._operations[head].cluster
-        return (found.closed, found.residents) if found.closed >= places else None
+        return (closure.closed, closure.residents) if closure.closed >= places else None
 
     def _kinds(self, counts: Mapping[int, int]) -> list[Waiting]:
         return [
@@ -159,7 +165,7 @@ class Pools:
                 open_ = [group for group in groups if self.fits(pool.device, group, number)]
                 if not open_:
                     break
-                group = min(open_, key=lambda one: one.blocks)
+                group = min(open_, key=lambda candidate: candidate.blocks)
                 taken = min(left, group.sms)
                 groups.remove(group)
                 groups += _split(group, taken, number)
@@ -176,18 +182,18 @@ class Pools:
         if not group.held:
             return ""
         mine, held = self.footprint(number), [(self.footprint(other), count) for other, count in group.held]
-        warps = sum(one.warps * count for one, count in held)
+        warps = sum(kind.warps * count for kind, count in held)
         if group.blocks >= device.max_blocks_per_sm:
             return f"all of its {device.max_blocks_per_sm} slots for blocks are taken"
         if warps + mine.warps > device.max_warps_per_sm:
             return f"{warps} of {device.max_warps_per_sm} warps are there, and a block has {mine.warps}"
-        if sum(one.registers * count for one, count in held) + mine.registers > device.registers_per_sm:
+        if sum(kind.registers * count for kind, count in held) + mine.registers > device.registers_per_sm:
             there = sum(self._registers(device, other) * count for other, count in group.held)
             return (
                 f"of {device.registers_per_sm:,} registers, a quarter for each quarter of the SM, {there:,} "
                 f"are taken, and a block takes {self._registers(device, number):,}"
             )
-        shared = sum(one.shared_bytes * count for one, count in held)
+        shared = sum(kind.shared_bytes * count for kind, count in held)
         return _lacking_shared_memory(held[0][0].carveout_bytes, shared, mine)
 
     def _registers(self, device: Device, number: int) -> int:
@@ -217,14 +223,14 @@ def _split(group: SmGroup, taken: int, number: int) -> Iterator[SmGroup]:
         yield replace(group, sms=group.sms - taken)
 
 
-def _displaced(one: Footprint, mine: Footprint) -> int:
+def _displaced(block: Footprint, mine: Footprint) -> int:
     """How many blocks of `mine` one block of another kind takes the room of, at most."""
-    if one.carveout_bytes < mine.least_carveout_bytes or one.carveout_bytes != mine.carveout_bytes:
+    if block.carveout_bytes < mine.least_carveout_bytes or block.carveout_bytes != mine.carveout_bytes:
         return mine.blocks_per_sm
     shares = [
-        -(-one.warps // mine.warps),
-        -(-one.registers // mine.registers),
-        -(-one.shared_bytes // mine.shared_bytes) if mine.shared_bytes else 0,
+        -(-block.warps // mine.warps),
+        -(-block.registers // mine.registers),
+        -(-block.shared_bytes // mine.shared_bytes) if mine.shared_bytes else 0,
         1,
     ]
     return max(shares)

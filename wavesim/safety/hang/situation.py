@@ -101,8 +101,8 @@ class Situation:
 
     def operation(self, name: str) -> StreamOperation:
         """The operation of that name. Raises `KeyError`."""
-        return next(one for one in self.operations if one.name == name)
+        return next(operation for operation in self.operations if operation.name == name)
 
     def device(self, name: str) -> DevicePart:
         """The part of that name. Raises `KeyError`."""
-        return next(one for one in self.devices if one.name == name)
+        return next(part for part in self.devices if part.name == name)

@@ -93,27 +93,29 @@ def situation_of(path: Path, values: Any) -> Situation:
     ]
     if not operations:
         raise top.missing("operations")
-    names = {one.name: one for one in operations}
-    _require_distinct(top, "operations", [one.name for one in operations])
+    names = {operation.name: operation for operation in operations}
+    _require_distinct(top, "operations", [operation.name for operation in operations])
     blocking: dict[tuple[str, str, str], bool] = {}
     earlier: set[str] = set()
     device_of = {part.name: part.device for part in parts}
-    for position, one in enumerate(operations):
+    for position, operation in enumerate(operations):
         table = DescriptionTable(path, f"operations[{position}].", top.values["operations"][position])
         _require_earlier(table, earlier)
-        earlier.add(one.name)
-        is_blocking = blocking.setdefault((one.process, one.device, one.stream), one.is_blocking)
-        if one.is_blocking != is_blocking:
+        earlier.add(operation.name)
+        is_blocking = blocking.setdefault(
+            (operation.process, operation.device, operation.stream), operation.is_blocking
+        )
+        if operation.is_blocking != is_blocking:
             raise RecordingError(
-                f"{table.field('blocking')} is not what {shown(one.stream)} had above; make it the same"
+                f"{table.field('blocking')} is not what {shown(operation.stream)} had above; make it the same"
             )
-        if one.is_kernel:
-            require_runnable(device_of[one.device], one.block)
+        if operation.is_kernel:
+            require_runnable(device_of[operation.device], operation.block)
     semaphores = [
         posted_semaphore(table, names) for table in tables_of(top, "semaphores", SEMAPHORES, MOST_SEMAPHORES)
     ]
-    _require_distinct(top, "semaphores", [one.name for one in semaphores])
-    known = {one.name for one in semaphores}
+    _require_distinct(top, "semaphores", [semaphore.name for semaphore in semaphores])
+    known = {semaphore.name for semaphore in semaphores}
     waits = [block_wait(table, names, known) for table in tables_of(top, "waits", WAITS, MOST_WAITS)]
     has_all = top.optional("all_waits", bool)
     return Situation(
@@ -133,12 +135,12 @@ def with_waits(situation: Situation, path: Path) -> Situation:
 
     `all_waits` in the file says whether these are all. Raises `RecordingError` as `load_situation` does.
     """
-    fields = tuple(one for one in TOP if one.name in ("waits", "semaphores", "all_waits"))
+    fields = tuple(field for field in TOP if field.name in ("waits", "semaphores", "all_waits"))
     top = DescriptionTable.of(path, "", read_toml(path, MOST_TOML_BYTES), fields)
-    names = {one.name: one for one in situation.operations}
+    names = {operation.name: operation for operation in situation.operations}
     tables = tables_of(top, "semaphores", SEMAPHORES, MOST_SEMAPHORES)
     semaphores = [*situation.semaphores, *(posted_semaphore(table, names) for table in tables)]
-    known = {one.name for one in semaphores}
+    known = {semaphore.name for semaphore in semaphores}
     waits = [block_wait(table, names, known) for table in tables_of(top, "waits", WAITS, MOST_WAITS)]
     has_all = top.optional("all_waits", bool)
     return replace(
@@ -188,56 +190,61 @@ def _document(situation: Situation) -> dict[str, Any]:
             }
             for part in situation.devices
         ],
-        "operations": [_operation_document(one) for one in situation.operations],
-        "waits": [_wait_document(one) for one in situation.waits],
+        "operations": [_operation_document(operation) for operation in situation.operations],
+        "waits": [_wait_document(wait) for wait in situation.waits],
         "semaphores": [
             {
-                "name": one.name,
-                "initial": one.initial,
+                "name": semaphore.name,
+                "initial": semaphore.initial,
                 "posts": [
                     {"producer": post.producer, "each": post.each, "until": post.until}
                     | ({} if post.blocks is None else {"blocks": post.blocks})
-                    for post in one.posts
+                    for post in semaphore.posts
                 ],
             }
-            for one in situation.semaphores
+            for semaphore in situation.semaphores
         ],
         "notes": list(situation.notes),
         "all_waits": situation.has_all_waits,
     }
 
 
-def _operation_document(one: StreamOperation) -> dict[str, Any]:
+def _operation_document(operation: StreamOperation) -> dict[str, Any]:
     kernel = {
-        "grid": [one.blocks],
-        "threads": one.block.threads,
-        "registers": one.block.registers,
-        "static_shared_bytes": one.block.static_shared_bytes,
-        "dynamic_shared_bytes": one.block.dynamic_shared_bytes,
-        "carveout": one.carveout,
-        "cluster": one.cluster,
-        "cooperative": one.is_cooperative,
+        "grid": [operation.blocks],
+        "threads": operation.block.threads,
+        "registers": operation.block.registers,
+        "static_shared_bytes": operation.block.static_shared_bytes,
+        "dynamic_shared_bytes": operation.block.dynamic_shared_bytes,
+        "carveout": operation.carveout,
+        "cluster": operation.cluster,
+        "cooperative": operation.is_cooperative,
     }
     return {
-        "name": one.name,
-        "kind": one.kind,
-        "device": one.device,
-        "stream": one.stream,
-        "blocking": one.is_blocking,
-        "process": one.process,
-        "priority": one.priority,
-        "dependent": one.is_dependent,
-        "trigger": one.trigger,
-        "after": list(one.after),
-        "host_after": list(one.host_after),
-        "after_start": list(one.after_start),
-    } | (kernel if one.is_kernel else {})
+        "name": operation.name,
+        "kind": operation.kind,
+        "device": operation.device,
+        "stream": operation.stream,
+        "blocking": operation.is_blocking,
+        "process": operation.process,
+        "priority": operation.priority,
+        "dependent": operation.is_dependent,
+        "trigger": operation.trigger,
+        "after": list(operation.after),
+        "host_after": list(operation.host_after),
+        "after_start": list(operation.after_start),
+    } | (kernel if operation.is_kernel else {})
 
 
-def _wait_document(one: BlockWait) -> dict[str, Any]:
-    if one.is_unknown:
-        return {"waiter": one.waiter, "unknown": True}
-    if one.semaphore:
-        return {"waiter": one.waiter, "semaphore": one.semaphore, "value": one.value}
-    rows = {"rows": one.rows} if one.blocks == "row" else {}
-    return {"waiter": one.waiter, "producer": one.producer, "blocks": one.blocks, "until": one.until} | rows
+def _wait_document(wait: BlockWait) -> dict[str, Any]:
+    if wait.is_unknown:
+        return {"waiter": wait.waiter, "unknown": True}
+    if wait.semaphore:
+        return {"waiter": wait.waiter, "semaphore": wait.semaphore, "value": wait.value}
+    rows = {"rows": wait.rows} if wait.blocks == "row" else {}
+    return {
+        "waiter": wait.waiter,
+        "producer": wait.producer,
+        "blocks": wait.blocks,
+        "until": wait.until,
+    } | rows

@@ -59,10 +59,10 @@ def device_part(table: DescriptionTable) -> DevicePart:
 def operation_of(table: DescriptionTable, parts: Sequence[DevicePart]) -> StreamOperation:
     """The launch, copy or host function of an `[[operations]]` table, on one of these parts."""
     part = table.optional("device", str) or parts[0].name
-    if part not in {one.name for one in parts}:
+    if part not in {other.name for other in parts}:
         raise table.wrong("device", "no [[devices]] table has that name")
     blocking = table.optional("blocking", bool)
-    found = StreamOperation(
+    operation = StreamOperation(
         name=_name(table),
         device=part,
         kind=table.word("kind", get_args(Kind)) or "kernel",
@@ -76,15 +76,15 @@ def operation_of(table: DescriptionTable, parts: Sequence[DevicePart]) -> Stream
         host_after=tuple(texts_of(table, "host_after")),
         after_start=tuple(texts_of(table, "after_start")),
     )
-    if found.is_kernel:
-        return _kernel(table, found)
+    if operation.is_kernel:
+        return _kernel(table, operation)
     given = [name for name in ("grid", "threads", "cooperative", "cluster") if table.has(name)]
     if given:
-        raise table.wrong(given[0], f"a {found.kind} has no blocks; leave it out")
-    return replace(found, blocks=0)
+        raise table.wrong(given[0], f"a {operation.kind} has no blocks; leave it out")
+    return replace(operation, blocks=0)
 
 
-def _kernel(table: DescriptionTable, found: StreamOperation) -> StreamOperation:
+def _kernel(table: DescriptionTable, operation: StreamOperation) -> StreamOperation:
     grid = table.integers("grid", 1, 3, "[x], [x, y] or [x, y, z]")
     if grid is None:
         raise table.missing("grid")
@@ -100,7 +100,7 @@ def _kernel(table: DescriptionTable, found: StreamOperation) -> StreamOperation:
     carveout: Carveout = table.word("carveout", get_args(Carveout)) or "default"
     cooperative = bool(table.optional("cooperative", bool))
     return replace(
-        found, blocks=blocks, block=block, carveout=carveout, cluster=cluster, is_cooperative=cooperative
+        operation, blocks=blocks, block=block, carveout=carveout, cluster=cluster, is_cooperative=cooperative
     )
 
 

@@ -88,7 +88,7 @@ class StuckSearch:
 
     def _from(self, number: int) -> Iterator[Stuck]:
         if number == len(self._facts.operations):
-            if any(one is not Progress.ENDED for one in self._progress):
+            if any(state is not Progress.ENDED for state in self._progress):
                 yield from self._complete()
             return
         for choice in self._choices(number):
@@ -99,27 +99,29 @@ class StuckSearch:
     def _choices(self, number: int) -> tuple[Progress, ...]:
         if not self._has_turn(number):
             return (Progress.UNISSUED,)
-        facts, one = self._facts, self._facts.operations[number]
-        found = [Progress.ENDED]
+        facts, operation = self._facts, self._facts.operations[number]
+        choices = [Progress.ENDED]
         if number in facts.unmet:
-            found.append(Progress.WAITING)
+            choices.append(Progress.WAITING)
         if facts.pools.of[number] is not None:
-            found += [Progress.PARTLY, Progress.HALTED] if number in facts.unmet else [Progress.HALTED]
-        if (one.process, one.device) in facts.shares_queues and self._stands_behind(number):
-            found.append(Progress.UNISSUED)
-        return tuple(found)
+            choices += [Progress.PARTLY, Progress.HALTED] if number in facts.unmet else [Progress.HALTED]
+        if (operation.process, operation.device) in facts.shares_queues and self._stands_behind(number):
+            choices.append(Progress.UNISSUED)
+        return tuple(choices)
 
     def _has_turn(self, number: int) -> bool:
         turn = self._facts.turns.turns[number]
-        if any(self._progress[one] is not Progress.ENDED for one in turn.ended):
+        if any(self._progress[earlier] is not Progress.ENDED for earlier in turn.ended):
             return False
         issued = (Progress.WAITING, Progress.ENDED)
-        return all(self._progress[one] in issued for one in turn.started) and self._host_came(turn.host)
+        return all(self._progress[earlier] in issued for earlier in turn.started) and self._host_came(
+            turn.host
+        )
 
     def _host_came(self, host: int | None) -> bool:
         while host is not None:
             wait = self._facts.turns.host_waits[host]
-            if any(self._progress[one] is not Progress.ENDED for one in wait.ended):
+            if any(self._progress[earlier] is not Progress.ENDED for earlier in wait.ended):
                 return False
             host = wait.before
         return True
@@ -127,11 +129,11 @@ class StuckSearch:
     def _stands_behind(self, number: int) -> bool:
         """Whether an earlier launch on another stream of the process and device is not issued as a whole."""
         operations = self._facts.operations
-        one = operations[number]
+        operation = operations[number]
         return any(
             self._progress[other] in LEFT
-            and (operations[other].process, operations[other].device) == (one.process, one.device)
-            and operations[other].stream != one.stream
+            and (operations[other].process, operations[other].device) == (operation.process, operation.device)
+            and operations[other].stream != operation.stream
             for other in range(number)
         )
 
@@ -147,16 +149,16 @@ class StuckSearch:
             resident = self._resident(reasons)
             heads = self._heads(resident)
             if heads is not None:
-                closed = {pool: found for pool, (_, found) in heads.items()}
+                closed = {pool: sms for pool, (_, sms) in heads.items()}
                 numbers = {pool: head for pool, (head, _) in heads.items()}
                 yield Stuck(tuple(self._progress), resident, reasons, numbers, closed)
                 return
 
     def _could_be_met(self, number: int) -> bool:
         by_wait: dict[int, list[Unmet]] = {}
-        for one in self._facts.unmet[number]:
-            by_wait.setdefault(id(one.wait), []).append(one)
-        return all(any(self._may_reach(one) for one in reasons) for reasons in by_wait.values())
+        for unmet in self._facts.unmet[number]:
+            by_wait.setdefault(id(unmet.wait), []).append(unmet)
+        return all(any(self._may_reach(unmet) for unmet in reasons) for reasons in by_wait.values())
 
     def _may_reach(self, unmet: Unmet) -> bool:
         if unmet.producer is None:
@@ -180,15 +182,15 @@ class StuckSearch:
         for number, progress in enumerate(self._progress):
             if number not in self._facts.unmet or progress not in (Progress.WAITING, Progress.PARTLY):
                 continue
-            found = [one for one in self._facts.unmet[number] if self._keeps(one)]
-            if found:
+            keeping = [reason for reason in self._facts.unmet[number] if self._keeps(reason)]
+            if keeping:
                 # One that costs no blocks does for all.
-                free = [one for one in found if self._limit(one) is None]
-                options[number] = free[:1] or found
+                free = [reason for reason in keeping if self._limit(reason) is None]
+                options[number] = free[:1] or keeping
             else:
                 return
         if prod(map(len, options.values())) > MOST_CHOICES:
-            options = {number: found[:1] for number, found in options.items()}
+            options = {number: keeping[:1] for number, keeping in options.items()}
         for choice in product(*options.values()):
             yield dict(zip(options, choice, strict=True))
 
@@ -208,12 +210,12 @@ class StuckSearch:
         return (number, unmet.least - 1) if unmet.least <= self._most_issued(number) else None
 
     def _resident(self, reasons: Mapping[int, Unmet]) -> dict[int, int]:
-        found = {number: self._most_issued(number) for number in reasons}
-        for one in reasons.values():
-            limit = self._limit(one)
-            if limit is not None and limit[0] in found:
-                found[limit[0]] = min(found[limit[0]], limit[1])
-        return {number: count for number, count in found.items() if self._may_be_there(number)}
+        resident = {number: self._most_issued(number) for number in reasons}
+        for reason in reasons.values():
+            limit = self._limit(reason)
+            if limit is not None and limit[0] in resident:
+                resident[limit[0]] = min(resident[limit[0]], limit[1])
+        return {number: count for number, count in resident.items() if self._may_be_there(number)}
 
     def _may_be_there(self, number: int) -> bool:
         """Whether blocks of it can have been issued before others that go first and were not all issued."""
@@ -223,15 +225,15 @@ class StuckSearch:
             if progress in (Progress.PARTLY, Progress.HALTED)
         )
 
-    def _goes_first(self, one: int, other: int) -> bool:
+    def _goes_first(self, earlier: int, other: int) -> bool:
         """Whether `one`, whose turn comes no later, is issued before `other` starts."""
         facts = self._facts
-        first, second = facts.operations[one], facts.operations[other]
-        turn, later = facts.turns.turns[one], facts.turns.turns[other]
+        first, second = facts.operations[earlier], facts.operations[other]
+        turn, later = facts.turns.turns[earlier], facts.turns.turns[other]
         ended = facts.ended_before[other]
         return (
-            one < other
-            and facts.pools.of[one] == facts.pools.of[other]
+            earlier < other
+            and facts.pools.of[earlier] == facts.pools.of[other]
             and first.priority <= second.priority
             and turn.ended <= ended
             and turn.started <= later.started | ended
@@ -247,13 +249,13 @@ class StuckSearch:
                 pool = self._facts.pools.of[number]
                 assert pool is not None
                 left.setdefault(pool, []).append(number)
-        found = {}
+        heads = {}
         for pool, numbers in left.items():
             stuck = self._stuck_head(pool, numbers, resident)
             if stuck is None:
                 return None
-            found[pool] = stuck
-        return found
+            heads[pool] = stuck
+        return heads
 
     def _stuck_head(
         self, pool: Pool, numbers: Sequence[int], resident: Mapping[int, int]
@@ -276,7 +278,7 @@ class StuckSearch:
                 if self._looked_at > MOST_SMS_LOOKED_AT:
                     raise TooManyStatesError
                 self._closed[key] = pools.closed_out(head, there, passing)
-            found = self._closed[key]
-            if found is not None:
-                return head, found
+            closed = self._closed[key]
+            if closed is not None:
+                return head, closed
         return None

@@ -73,12 +73,12 @@ def judge(situation: Situation, *, with_remedies: bool = True) -> HangVerdict:
 
 
 def _judged(facts: SituationFacts, unknown: Sequence[str], *, with_remedies: bool) -> HangVerdict:
-    found = _stuck(facts, "room")
-    if found is not None:
+    stuck = _stuck(facts, "room")
+    if stuck is not None:
         as_seen = _hangs_as_seen(facts)
         remedies = remedies_of(facts.situation) if with_remedies else ()
         return HangVerdict(
-            facts, True, stuck=found, hangs_as_seen=as_seen, unknown=unknown, remedies=remedies
+            facts, True, stuck=stuck, hangs_as_seen=as_seen, unknown=unknown, remedies=remedies
         )
     if unknown:
         return HangVerdict(facts, None, unknown=unknown)
@@ -90,10 +90,10 @@ def _judged(facts: SituationFacts, unknown: Sequence[str], *, with_remedies: boo
 
 def _unknown(situation: Situation) -> tuple[str, ...]:
     names = dict.fromkeys(wait.waiter for wait in situation.waits if wait.is_unknown)
-    found = [f"{name} waits for something that is not described" for name in names]
+    texts = [f"{name} waits for something that is not described" for name in names]
     if not situation.has_all_waits:
-        found.append("not all waits are described")
-    return tuple(found)
+        texts.append("not all waits are described")
+    return tuple(texts)
 
 
 def _stuck(facts: SituationFacts, trust: Trust) -> Stuck | None:
@@ -152,9 +152,13 @@ def remedies_of(situation: Situation) -> tuple[str, ...]:
 
 
 def _of_carveouts(situation: Situation) -> Iterator[tuple[str, Situation]]:
-    names = [one.name for one in situation.operations if one.is_kernel and one.carveout != "full"]
+    names = [
+        operation.name
+        for operation in situation.operations
+        if operation.is_kernel and operation.carveout != "full"
+    ]
     if names:
-        full = [replace(one, carveout="full") for one in situation.operations]
+        full = [replace(operation, carveout="full") for operation in situation.operations]
         words = (
             f"ask for the largest shared-memory carve-out for {' and '.join(names)}, so that blocks share SMs"
         )
@@ -162,55 +166,59 @@ def _of_carveouts(situation: Situation) -> Iterator[tuple[str, Situation]]:
 
 
 def _of_streams(situation: Situation) -> Iterator[tuple[str, Situation]]:
-    if any(one.stream == LEGACY for one in situation.operations):
+    if any(operation.stream == LEGACY for operation in situation.operations):
         free = [
-            one if one.stream == LEGACY else replace(one, is_blocking=False) for one in situation.operations
+            operation if operation.stream == LEGACY else replace(operation, is_blocking=False)
+            for operation in situation.operations
         ]
         words = "make the streams beside the legacy default stream non-blocking (cudaStreamNonBlocking)"
         yield words, replace(situation, operations=free)
-    for number, one in enumerate(situation.operations):
+    for number, operation in enumerate(situation.operations):
         is_shared = any(
-            (each.process, each.device, each.stream) == (one.process, one.device, one.stream)
+            (each.process, each.device, each.stream)
+            == (operation.process, operation.device, operation.stream)
             for each in situation.operations[:number]
         )
         if is_shared:
             changed = [*situation.operations]
-            changed[number] = replace(one, stream=f"{one.stream} of {one.name}", is_blocking=False)
-            words = f"launch {one.name} on a stream of its own, so that it stands behind nothing"
+            changed[number] = replace(
+                operation, stream=f"{operation.stream} of {operation.name}", is_blocking=False
+            )
+            words = f"launch {operation.name} on a stream of its own, so that it stands behind nothing"
             yield words, replace(situation, operations=changed)
 
 
 def _of_launches(situation: Situation) -> Iterator[tuple[str, Situation]]:
-    for number, one in enumerate(situation.operations):
-        if one.is_kernel and not one.is_cooperative:
+    for number, operation in enumerate(situation.operations):
+        if operation.is_kernel and not operation.is_cooperative:
             changed = [*situation.operations]
-            changed[number] = replace(one, is_cooperative=True)
-            words = f"launch {one.name} cooperatively, so that all its blocks start together"
+            changed[number] = replace(operation, is_cooperative=True)
+            words = f"launch {operation.name} cooperatively, so that all its blocks start together"
             yield words, replace(situation, operations=changed)
 
 
 def _of_order(situation: Situation) -> Iterator[tuple[str, Situation]]:
-    named = {one.name: one for one in situation.operations}
+    named = {operation.name: operation for operation in situation.operations}
     for wait in situation.waits:
-        one, other = named[wait.waiter], named.get(wait.producer)
-        if other is None or other is one or not (one.is_kernel and other.is_kernel):
+        operation, other = named[wait.waiter], named.get(wait.producer)
+        if other is None or other is operation or not (operation.is_kernel and other.is_kernel):
             continue
-        place, where = (one.process, one.device), (other.process, other.device)
-        if place != where or one.stream == other.stream or LEGACY in (one.stream, other.stream):
+        place, where = (operation.process, operation.device), (other.process, other.device)
+        if place != where or operation.stream == other.stream or LEGACY in (operation.stream, other.stream):
             continue
-        others = [each for each in situation.operations if each is not one]
-        if _is_tied(one, others):
+        others = [each for each in situation.operations if each is not operation]
+        if _is_tied(operation, others):
             continue
-        moved = replace(one, after_start=(other.name,))
+        moved = replace(operation, after_start=(other.name,))
         at = others.index(other) + 1
         words = (
-            f"launch {one.name} once all blocks of {other.name} have started: they raise a counter, and the "
-            "launch waits for it"
+            f"launch {operation.name} once all blocks of {other.name} have started: they raise a counter, "
+            "and the launch waits for it"
         )
         yield words, replace(situation, operations=[*others[:at], moved, *others[at:]])
 
 
-def _is_tied(one: StreamOperation, others: Sequence[StreamOperation]) -> bool:
-    return any((one.after, one.host_after, one.after_start)) or any(
-        one.name in (*each.after, *each.host_after, *each.after_start) for each in others
+def _is_tied(operation: StreamOperation, others: Sequence[StreamOperation]) -> bool:
+    return any((operation.after, operation.host_after, operation.after_start)) or any(
+        operation.name in (*each.after, *each.host_after, *each.after_start) for each in others
     )

@@ -30,16 +30,16 @@ class Edge:
 
 def edges_of(facts: SituationFacts, stuck: Stuck, holders: Sequence[Holder]) -> tuple[Edge, ...]:
     """All that matters to those who are there, or who are waited for."""
-    found = [
-        Edge(one.number, reason.producer, "wait", unmet_text(facts, reason, one.number))
-        for one in holders
-        if (reason := stuck.reasons.get(one.number)) is not None
+    edges = [
+        Edge(holder.number, reason.producer, "wait", unmet_text(facts, reason, holder.number))
+        for holder in holders
+        if (reason := stuck.reasons.get(holder.number)) is not None
     ]
     for pool, head in stuck.heads.items():
-        beside = [one for one in holders if one.pool == pool]
-        others = [one for one in beside if one.number != head] or beside
-        found += [Edge(head, one.number, "room", "has no room beside it") for one in others]
-    return (*found, *_late(facts, stuck, [edge.target for edge in found]))
+        beside = [holder for holder in holders if holder.pool == pool]
+        others = [holder for holder in beside if holder.number != head] or beside
+        edges += [Edge(head, holder.number, "room", "has no room beside it") for holder in others]
+    return (*edges, *_late(facts, stuck, [edge.target for edge in edges]))
 
 
 def _late(facts: SituationFacts, stuck: Stuck, awaited: Sequence[int | None]) -> Iterator[Edge]:
@@ -59,11 +59,13 @@ def _late(facts: SituationFacts, stuck: Stuck, awaited: Sequence[int | None]) ->
 
 def turn_text(facts: SituationFacts, stuck: Stuck, number: int) -> tuple[int | None, str]:
     """(What an operation whose turn has not come stands behind, why in words)."""
-    one, turn = facts.operations[number], facts.turns.turns[number]
+    operation, turn = facts.operations[number], facts.turns.turns[number]
     late = [n for n in sorted(turn.ended) if stuck.progress[n] is not Progress.ENDED]
     if late:
         before = facts.operations[late[-1]]
-        return late[-1], _order_text(before.name in one.after, before.stream, one.stream, before.name)
+        return late[-1], _order_text(
+            before.name in operation.after, before.stream, operation.stream, before.name
+        )
     issued = (Progress.ENDED, Progress.WAITING)
     starts = [n for n in sorted(turn.started) if stuck.progress[n] not in issued]
     if starts:
@@ -94,8 +96,8 @@ def circle_of(edges: Sequence[Edge]) -> tuple[Edge, ...]:
     ways: dict[int, list[Edge]] = {}
     for edge in edges:
         ways.setdefault(edge.source, []).append(edge)
-    found = [way for start in ways if (way := _way_back(start, ways))]
-    return min(found, key=lambda way: (len(way) == 1, len(way)), default=())
+    circles = [way for start in ways if (way := _way_back(start, ways))]
+    return min(circles, key=lambda way: (len(way) == 1, len(way)), default=())
 
 
 def _way_back(start: int, ways: dict[int, list[Edge]]) -> tuple[Edge, ...]:
@@ -119,14 +121,14 @@ def unmet_text(facts: SituationFacts, unmet: Unmet, waiter: int) -> str:
     if unmet.producer is None:
         most = _most_posts(facts, wait.semaphore)
         return f"until {wait.semaphore} reaches {wait.value:,}; all posts there are bring it to {most:,}"
-    one = facts.operations[unmet.producer]
+    producer = facts.operations[unmet.producer]
     if wait.semaphore:
-        return f"until {wait.semaphore} reaches {wait.value:,}, to which {one.name} posts"
+        return f"until {wait.semaphore} reaches {wait.value:,}, to which {producer.name} posts"
     reached = "started" if wait.until == "start" else "ended"
-    if not one.is_kernel:
-        return f"until {one.kind} {one.name} has {reached}"
+    if not producer.is_kernel:
+        return f"until {producer.kind} {producer.name} has {reached}"
     size = facts.pools.size(unmet.producer)
-    whose = "their own grid" if unmet.producer == waiter else one.name
+    whose = "their own grid" if unmet.producer == waiter else producer.name
     if wait.blocks == "row":
         return f"until their row of {whose} has {reached}"
     least = size if wait.blocks == "all" else int(wait.blocks)
@@ -135,10 +137,10 @@ def unmet_text(facts: SituationFacts, unmet: Unmet, waiter: int) -> str:
 
 
 def _most_posts(facts: SituationFacts, name: str) -> int:
-    found = next(one for one in facts.situation.semaphores if one.name == name)
-    sizes = {one.name: max(1, one.blocks) for one in facts.operations}
-    most = found.initial
-    for post in found.posts:
+    semaphore = next(counter for counter in facts.situation.semaphores if counter.name == name)
+    sizes = {operation.name: max(1, operation.blocks) for operation in facts.operations}
+    most = semaphore.initial
+    for post in semaphore.posts:
         size = sizes[post.producer]
         most += post.each * (size if post.blocks is None else min(post.blocks, size))
     return most
