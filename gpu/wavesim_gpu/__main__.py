@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from wavesim.costs.device_costs import default_device
 from wavesim.errors import DescriptionError, WavesimError
 from wavesim.safe_io.bounds import plain_int, shown
 from wavesim.safe_io.escaping import lines
@@ -110,7 +111,9 @@ def _add_record(commands: Any) -> Any:
 
 
 def _bench(options: argparse.Namespace) -> int:
-    from wavesim_gpu.bench.kinds.bench_sizes import QUICK, RESULTS, Scope, run_bench  # noqa: PLC0415  # report needs none of this
+    # report needs none of this
+    from wavesim_gpu.bench.kinds.bench_sizes import QUICK, Scope, run_bench  # noqa: PLC0415
+    from wavesim_gpu.bench.result_rows import RESULTS  # noqa: PLC0415
 
     require_gpu()
     print(run_bench(QUICK if options.quick else Scope(), options.out or RESULTS, options.commit))
@@ -167,7 +170,10 @@ def _record_blind(options: argparse.Namespace) -> int:
             f"--only is {options.only!r}; it is in none of the {len(known)} names, which are such as "
             f"{known[0].name!r}"
         )
-    seconds, device = SECONDS if options.seconds is None else options.seconds, options.device or "h200"
+    seconds, device = (
+        SECONDS if options.seconds is None else options.seconds,
+        options.device or default_device(),
+    )
     if seconds == 0:
         raise DescriptionError("--seconds is 0; it must be above 0 and finite, such as 230")
     load(device)  # before any measurement: it names those there are

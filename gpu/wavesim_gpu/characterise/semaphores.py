@@ -69,7 +69,8 @@ def constants(raw: dict[str, Any]) -> list[MeasuredConstant]:
 
 def _one_way(bench: MicroBench) -> dict[str, list[float]]:
     """Nanoseconds from post to the other block's seeing it, by the partner's block and repeat."""
-    kernel, found = bench.kernel(FILE, "ping_pong"), {}
+    kernel = bench.kernel(FILE, "ping_pong")
+    found: dict[str, list[float]] = {}
     partners = sorted({1, bench.sms // 4, bench.sms // 2, 3 * bench.sms // 4, bench.sms - 1} - {0})
     for partner in partners:
         found[str(partner)] = []

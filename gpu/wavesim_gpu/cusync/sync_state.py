@@ -121,7 +121,8 @@ class SyncState:
         sync = record["sync"]
         sync["counters"], sync["errors"] = self.words.data.ptr, self.errors.data.ptr
         sync["limit_ns"] = self.limit_ns
-        sync["records"] = self._records[index].data.ptr if self._records[index] is not None else 0
+        records = self._records[index]
+        sync["records"] = records.data.ptr if records is not None else 0
         sync["stage"], sync["stage_count"] = index, len(self.names)
         if self._block_count and name in self._retiring:
             sync["counter_count"], sync["block_count"] = self._counted, self._block_count

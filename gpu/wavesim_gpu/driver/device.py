@@ -43,7 +43,7 @@ def require_cupy() -> ModuleType:
             f"the GPU has compute capability {capability[0]}.{capability[1]}; the kernels need "
             f"{OLDEST[0]}.{OLDEST[1]} or later (asynchronous copies, mma.sync m16n8k16)"
         )
-    return cupy  # type: ignore[no-any-return]  # CuPy ships no types
+    return cupy
 
 
 def compute_capability(cupy: Any) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from wavesim_gpu.kernels.attention.decode import PortableDecode
 from wavesim_gpu.kernels.attention.head_product import HeadProducts
 from wavesim_gpu.kernels.convolution.conv_sm80 import PortableConvolution
 from wavesim_gpu.kernels.convolution.conv_sm90 import ChainedHopperConvolution, HopperConvolution
-from wavesim_gpu.kernels.gemm.gemm_backend import Backend
+from wavesim_gpu.kernels.gemm.gemm_backend import GemmBackend
 from wavesim_gpu.kernels.gemm.sm80.gemm import Portable
 from wavesim_gpu.kernels.gemm.sm90.gemm_sm90 import ChainedHopper, Hopper
 from wavesim_gpu.kernels.rows.copy_tiles import TileCopy
@@ -23,7 +23,7 @@ from wavesim_gpu.kernels.rows.softmax import RowSoftmax
 from wavesim_gpu.kernels.stage_backend import StageBackend
 from wavesim_gpu.kernels.user_kernel import Own
 
-BACKENDS: dict[str, Backend] = {  # of GEMMs
+BACKENDS: dict[str, GemmBackend] = {  # of GEMMs
     Portable.name: Portable(),
     Hopper.name: Hopper(),
 }
@@ -46,7 +46,7 @@ OTHERS: dict[str, StageBackend] = {
 }
 
 
-def backend_named(name: str) -> Backend:
+def backend_named(name: str) -> GemmBackend:
     """The GEMM backend of that name. Raises `DescriptionError` that lists them."""
     if name not in BACKENDS:
         raise DescriptionError(f"backend is {name!r}; there are {', '.join(BACKENDS)}")

@@ -16,6 +16,7 @@ from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan
 from wavesim.safe_io.bounds import bounded_text
 from wavesim_gpu.kernels.backends import backend_named, require_runs
+from wavesim_gpu.kernels.gemm.sm90.gemm_sm90 import Hopper
 from wavesim_gpu.layers.description import MlpShape
 
 IN_TURN = "persistent+pdl+boundary"  # a kernel after the other, launched early
@@ -48,7 +49,7 @@ class MlpCandidate:
     plan_word: str
     order_word: str
     cuts: tuple[Cut, Cut]
-    backend: str = "hopper"
+    backend: str = Hopper.name
 
     def __str__(self) -> str:
         return " ".join((self.backend, self.plan_word, self.order_word, *map(str, self.cuts)))

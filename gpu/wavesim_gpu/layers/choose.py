@@ -17,13 +17,11 @@ from wavesim.costs.product_costs import ProductCosts, ProductTile, bent, product
 from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
 from wavesim.predict.pair_schedule import ScheduledProduct, overlapped_ns
-from wavesim_gpu.kernels.backends import backend_named
-from wavesim_gpu.kernels.gemm.sm90.gemm_sm90 import HOPPER_CAPABILITY
+from wavesim_gpu.kernels.gemm.sm90.gemm_sm90 import HOPPER_CAPABILITY, Hopper
 from wavesim_gpu.layers.candidates import FUSED, IN_TURN, ONE_WAVE, ROWS, Cut, MlpCandidate
 from wavesim_gpu.layers.description import MlpShape
 
 LIBRARY = "cublaslt"
-BACKEND = "hopper"
 # What cuBLASLt's kernels on Hopper are cut into. Our rows are its columns, which wgmma has in steps of eight:
 # it is taken to find the best. With few rows it was not seen to.
 FEW_ROWS_TILES = ((128, 256), (256, 128), (128, 192), (192, 128), (128, 128), (64, 256), (64, 128))
@@ -171,7 +169,7 @@ class _Pair:
         self.sizes = ((shape.m, shape.products, shape.k), (shape.m, shape.n2, shape.n1))
         self.floor_ns = [costs.floor_ns(*size) for size in self.sizes]
         # Of two tiles that take as long the wider one first: it was the faster one wherever both were timed.
-        self.tiles = sorted({(m, n) for m, n, _ in backend_named(BACKEND).tiles}, key=lambda t: (-t[1], t[0]))
+        self.tiles = sorted({(m, n) for m, n, _ in Hopper.tiles}, key=lambda t: (-t[1], t[0]))
 
     def in_turn(self) -> Iterator[Predicted]:
         """A kernel after the other, each in its best cuts."""

@@ -122,8 +122,8 @@ class LibraryMlp:
             if self._pair.launch(x, weights, step, to, workspace, stream):
                 self._gated.run(gates, values, first, call.b_gate, call.b1, stream)
                 return
-        for weight, bias, to in ((call.w_gate, call.b_gate, first), (call.w1, call.b1, second)):
-            self._first.launch(x, (weight, call.w1_stride), (to, self._stride), bias, workspace, stream)
+        for weight, bias, out in ((call.w_gate, call.b_gate, first), (call.w1, call.b1, second)):
+            self._first.launch(x, (weight, call.w1_stride), (out, self._stride), bias, workspace, stream)
         self._gated.run(first, second, first, 0, 0, stream)
 
     def _is_one_matrix(self, call: MlpCall) -> bool:

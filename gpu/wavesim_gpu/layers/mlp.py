@@ -126,6 +126,7 @@ def mlp(  # noqa: PLR0913  # what an MLP has
         return _torch_op((x, w1, w2, gate, b1, b_gate, b2, out), activation)
     arrays = (x, w1, w2, gate, b1, b_gate, b2, out)
     is_seen = False
+    key: tuple[Any, ...] | None = None
     try:
         is_seen = (_is_grad_enabled() and _needs_gradient(arrays)) or _is_intercepted()
         # What a prepared layout depends on, and nothing else: no address and no value.
@@ -191,10 +192,9 @@ def _needs_gradient(arrays: tuple[Any, ...]) -> bool:
 
 def _torch_op(arrays: tuple[Any, ...], activation: Any) -> Any:
     """PyTorch's operation, which has a backward pass and can be traced."""
-    from wavesim_gpu.layers.torch_operator import (  # noqa: PLC0415  # for those who have PyTorch
-        MlpOperands,
-        operation,
-    )
+    # Only where there is PyTorch.
+    from wavesim_gpu.layers.torch_formula import MlpOperands  # noqa: PLC0415
+    from wavesim_gpu.layers.torch_operator import operation  # noqa: PLC0415
 
     x, w1, w2, gate, b1, b_gate, b2, out = arrays
     if out is not None:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from ctypes import byref, c_uint64, c_void_p
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from wavesim.errors import DeadlockError, DescriptionError
 from wavesim.model.kernel import Gemm
@@ -27,7 +27,7 @@ from wavesim_gpu.driver.kernel_launch import DeviceLaunch, KernelLaunch, launch_
 from wavesim_gpu.driver.tensors import allowed_while_capturing
 from wavesim_gpu.hang.launch_recorder import active_recorder
 from wavesim_gpu.hang.planned_run import PlannedRun
-from wavesim_gpu.kernels.gemm.gemm_backend import Addresses
+from wavesim_gpu.kernels.gemm.gemm_backend import Addresses, GemmBackend
 from wavesim_gpu.layers.description import MlpCall, MlpShape
 from wavesim_gpu.run.call_states import CallState, CallStates
 from wavesim_gpu.run.calls import process_log
@@ -72,7 +72,9 @@ class PlannedMlp:
         self.label = f"{plan.label}, {' + '.join(map(_tile_text, gemms))}"
         self.what = f"mlp of {(shape.m, shape.k, shape.n1, shape.n2)} {shape.dtype}"
         self._kernels = kernels_of(pipeline, plan, query())
-        self._backends = {name: kernel.backend for kernel in self._kernels for name in kernel.stages}
+        self._backends = {
+            name: cast("GemmBackend", kernel.backend) for kernel in self._kernels for name in kernel.stages
+        }
         self.follows_closely = follows_closely and self._kernels[0].backend.begins_calls
         partials = [
             backend.partial_bytes(gemm, plan)

@@ -5,7 +5,7 @@ intermediate matrices again, so a forward pass on our kernels keeps none of them
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from torch.nn import functional
 from wavesim.errors import DescriptionError
 from wavesim_gpu.layers.description import GATED
 
-Optional = Tensor | None
+Optional: TypeAlias = Tensor | None
 _aten = torch.ops.aten
 
 
@@ -46,7 +46,7 @@ class _Activation(NamedTuple):
 
 def _silu_backward(grad: Tensor, h: Tensor) -> Tensor:
     if not torch.is_grad_enabled():
-        return _aten.silu_backward(grad, h)  # type: ignore[no-any-return]
+        return _aten.silu_backward(grad, h)
     share = torch.sigmoid(h)  # PyTorch's own, as here, is differentiable only when written out
     return grad * share * (1 + h * (1 - share))
 

@@ -33,7 +33,7 @@ def operation(operands: MlpOperands, *, recompute: bool = False) -> Tensor:
     if needs_gradient(operands) and not recompute:
         formula.require_description(operands)
         return formula.forward(operands)
-    return _operator(*operands)  # type: ignore[no-any-return]
+    return _operator(*operands)
 
 
 def needs_gradient(operands: MlpOperands) -> bool:
@@ -72,13 +72,13 @@ class _Recomputed(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         tensors = ctx.saved_tensors
-        operands = MlpOperands(*tensors[:4], ctx.activation, *tensors[4:])
+        operands = MlpOperands(*(*tensors[:4], ctx.activation, *tensors[4:]))
         return formula.backward(operands, grads[0], ctx.needs_input_grad)
 
 
 def _below_autograd(operands: MlpOperands) -> Tensor:
     with torch._C._AutoDispatchBelowAutograd():  # noqa: SLF001  # as torch.library.register_autograd does
-        return _operator(*operands)  # type: ignore[no-any-return]
+        return _operator(*operands)
 
 
 def _recorded(*arguments: Any) -> Tensor:
@@ -86,7 +86,7 @@ def _recorded(*arguments: Any) -> Tensor:
     if forward_ad._current_level >= 0:  # noqa: SLF001  # PyTorch's operations have derivatives that go forward
         return formula.forward(operands)
     if needs_gradient(operands):
-        return _Recomputed.apply(*operands)  # type: ignore[no-any-return]
+        return _Recomputed.apply(*operands)
     return _below_autograd(operands)
 
 
@@ -100,7 +100,7 @@ def _casting(device: str) -> Any:
             one.to(dtype) if isinstance(one, Tensor) and one.is_floating_point() else one for one in arguments
         ]
         with torch._C._ExcludeDispatchKeyGuard(keys):  # noqa: SLF001  # as torch.library.register_autocast does
-            return _operator(*own)  # type: ignore[no-any-return]
+            return _operator(*own)
 
     return cast
 

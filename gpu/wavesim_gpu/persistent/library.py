@@ -124,7 +124,7 @@ class LibraryStep:
             return partial(product.launch, a, b, c, 0, workspace, int(stream.ptr))
         one = Int8Product(ROWS, rows, k)
         candidates = [
-            partial(one.launch, algorithm, *addresses, workspace, int(stream.ptr))
+            partial(one.launch, algorithm, *(*addresses, workspace, int(stream.ptr)))
             for algorithm in one.algorithms()
         ]
         graphs = [captured(partial(_repeated, launch, TRIAL_REPEATS), stream) for launch in candidates]

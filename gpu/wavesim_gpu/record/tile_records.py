@@ -97,7 +97,7 @@ def trace_of(
     """
     numbers = records["stage"]
     pipeline = stages if isinstance(stages, Pipeline) else None
-    named = pipeline.stages if pipeline is not None else stages
+    named = stages.stages if isinstance(stages, Pipeline) else stages
     wrong = np.flatnonzero((numbers < 0) | (numbers >= len(named)))
     if wrong.size:
         raise RecordingError(
@@ -177,8 +177,8 @@ def _check_tiles(own: NDArray[Any], info: StageInfo) -> None:
     linear = (own["z"].astype(np.int64) * rows + own["y"]) * columns + own["x"]
     tiles, counts = np.unique(linear, return_counts=True)
     if counts.max() > 1:
-        tile = int(tiles[counts.argmax()])
-        place = (tile % columns, tile // columns % rows, tile // columns // rows)
+        twice = int(tiles[counts.argmax()])
+        place = (twice % columns, twice // columns % rows, twice // columns // rows)
         raise RecordingError(
             f"recording: tile {place} of stage {info.name} is there {counts.max()} times. reset() before "
             "every run"

@@ -21,7 +21,7 @@ from wavesim_gpu.driver.device import query
 from wavesim_gpu.driver.functions import KernelSpec, compile_all
 from wavesim_gpu.driver.kernel_launch import KernelLaunch
 from wavesim_gpu.kernels.backends import DEFAULT, backends_of, require_runs
-from wavesim_gpu.kernels.gemm.gemm_backend import SPACES, Backend
+from wavesim_gpu.kernels.gemm.gemm_backend import SPACES, GemmBackend
 from wavesim_gpu.kernels.stage_backend import StageBackend
 
 REGISTER_UNIT = 8  # registers of a thread are allocated in steps of
@@ -60,7 +60,7 @@ def kernels_of(
     if plan.schedule.is_fused:
         names = tuple(backends)
         backend = backends[names[0]]
-        assert isinstance(backend, Backend), "only GEMM backends run fused plans"
+        assert isinstance(backend, GemmBackend), "only GEMM backends run fused plans"
         return (PlannedKernel(names, backend, backend.fused_launch(pipeline, plan, device)),)
     kernels = []
     # The first stage starts only after all that the caller did before.

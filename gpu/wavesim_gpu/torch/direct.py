@@ -60,7 +60,7 @@ def _on_gpu(
     found = layers_mlp.mlp(
         x if x.dim() > 1 else x[None], w1, w2, gate=gate, activation=activation, b1=b1, b_gate=b_gate, b2=b2
     )
-    return found if x.dim() > 1 else found[0]  # type: ignore[no-any-return]
+    return found if x.dim() > 1 else found[0]
 
 
 register_on_gpu(_on_gpu)

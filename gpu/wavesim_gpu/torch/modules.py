@@ -145,7 +145,7 @@ def fast_class(original: type) -> type:
 
 
 def _empty(original: type) -> Any:
-    made = fast_class(original)
+    made: Any = fast_class(original)
     return made.__new__(made)
 
 
@@ -157,7 +157,7 @@ def swapped_for(original: Module, parts: MlpParts, name: str) -> Module:
     swapped: Any = _empty(type(original))
     swapped.__dict__.update(original.__dict__)  # the same dicts of parameters, submodules and hooks
     swapped.__dict__.update(_wavesim_parts=parts, _wavesim_original=(original,), _wavesim_name=name)
-    return swapped  # type: ignore[no-any-return]
+    return swapped
 
 
 def original_of(module: Any) -> Any:
@@ -181,11 +181,11 @@ class _PlainMlp(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """The result (..., n2) of x (..., k), by the linear layers."""
         if self.activation not in GATED:
-            return self.down(formula.ACTIVATIONS[self.activation].forward(self.up(x)))  # type: ignore[no-any-return]
+            return self.down(formula.ACTIVATIONS[self.activation].forward(self.up(x)))
         values = self.up(x)
         gates, values = values.chunk(2, dim=-1) if self.gate is None else (self.gate(x), values)
         middle = formula.ACTIVATIONS[GATED[str(self.activation)]].forward(gates) * values
-        return self.down(middle)  # type: ignore[no-any-return]
+        return self.down(middle)
 
 
 class Mlp(FastForward, _PlainMlp):

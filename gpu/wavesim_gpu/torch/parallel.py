@@ -30,7 +30,7 @@ from wavesim_gpu.peers.problem import SharedGemm, in_halves
 from wavesim_gpu.peers.programs import RankArrays, SharedGemmProgram
 from wavesim_gpu.peers.regions import layout_of
 
-_DTYPES = {torch.float16: "fp16", torch.bfloat16: "bf16"}
+_DTYPES: dict[torch.dtype, Any] = {torch.float16: "fp16", torch.bfloat16: "bf16"}
 _LIBRARY = torch.library.Library("wavesim", "FRAGMENT")
 _KINDS = {"row_parallel_linear": "all-reduce", "column_parallel_linear": "all-gather"}
 for _name in _KINDS:
@@ -45,7 +45,7 @@ def row_parallel_linear(x: Tensor, w: Tensor, group: Any = None) -> Tensor:
     the same shapes. Raises `DescriptionError`.
     """
     _require(x, w, group, "row_parallel_linear")
-    return torch.ops.wavesim.row_parallel_linear(x, w, _name_of(group))  # type: ignore[no-any-return]
+    return torch.ops.wavesim.row_parallel_linear(x, w, _name_of(group))
 
 
 def column_parallel_linear(x: Tensor, w: Tensor, group: Any = None) -> Tensor:
@@ -59,7 +59,7 @@ def column_parallel_linear(x: Tensor, w: Tensor, group: Any = None) -> Tensor:
             f"column_parallel_linear: x has {x.dim()} dimensions; it must have 2, whose rows are gathered. "
             "Flatten it"
         )
-    return torch.ops.wavesim.column_parallel_linear(x, w, _name_of(group))  # type: ignore[no-any-return]
+    return torch.ops.wavesim.column_parallel_linear(x, w, _name_of(group))
 
 
 def _require(x: Tensor, w: Tensor, group: Any, name: str) -> None:

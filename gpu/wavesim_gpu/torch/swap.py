@@ -151,7 +151,7 @@ def _tuned(module: Any, tokens: int) -> Choice:
 
 def _operands(module: Any) -> MlpOperands:
     """The module's weights, without an input."""
-    return module.wavesim_operands(None)  # type: ignore[no-any-return]
+    return module.wavesim_operands(None)
 
 
 def _shape(module: Any, tokens: int) -> MlpShape:
@@ -167,5 +167,11 @@ def _shape(module: Any, tokens: int) -> MlpShape:
         activation=operands.activation,  # type: ignore[arg-type]
         gate=gate,  # type: ignore[arg-type]
     )
-    has = {"has_b1": operands.b1 is not None, "has_b2": operands.b2 is not None}
-    return replace(shape, **dict(zip(("w1_order", "w2_order"), orders, strict=True)), **has)
+    w1_order, w2_order = orders
+    return replace(
+        shape,
+        w1_order=w1_order,
+        w2_order=w2_order,
+        has_b1=operands.b1 is not None,
+        has_b2=operands.b2 is not None,
+    )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from wavesim.costs.device_costs import default_device
 from wavesim.errors import DescriptionError, DeviceError, WavesimError
 from wavesim.model.device import Device, load
 from wavesim.profile.advice_text import findings
@@ -27,7 +28,6 @@ from wavesim_gpu.trial.user_model import UserModel
 
 BEFORE, AGAIN, AFTER = "as it is", "as it is, again", "MLPs swapped"
 COMPILED, COMPILED_AFTER = "torch.compile", "torch.compile, MLPs swapped"
-DEFAULT_DEVICE = "h200"
 SEED = 0
 Say = Callable[[str], None]
 Groups = list[tuple[MlpGroup, SwappedMlp]]  # of MLPs that are alike, each with one of them
@@ -117,7 +117,7 @@ class _Trial:
 
     def simulated(self) -> TrialResult:
         """What would be swapped on a device that is not here."""
-        device = load(self._options.device or DEFAULT_DEVICE)
+        device = load(self._options.device or default_device())
         if self._options.tune or self._options.with_compile:
             self._notes.append("--tune and --compile need a GPU; nothing was tuned or compiled.")
         result = self._blank(device.name, is_measured=False)

@@ -23,7 +23,7 @@ from wavesim.safety.deadlock import safety_of
 from wavesim.sim.launches import launched
 from wavesim_gpu.driver.kernel_launch import KernelLaunch
 from wavesim_gpu.kernels.backends import BACKENDS, backend_named, backends_of, require_runs
-from wavesim_gpu.kernels.gemm.gemm_backend import Backend
+from wavesim_gpu.kernels.gemm.gemm_backend import GemmBackend
 from wavesim_gpu.kernels.stage_backend import Combination, plan_words
 from wavesim_gpu.run.planned_kernels import kernels_of
 from wavesim_gpu.run.runner import require_safe
@@ -47,7 +47,7 @@ PLANS += [
 ]
 
 
-class Naive(Backend):
+class Naive(GemmBackend):
     """A throw-away backend: one thread per output, stream sync only."""
 
     name = "naive"

@@ -81,7 +81,7 @@ class AddressField(NamedTuple):
     shift: int = 0
 
 
-class Backend(StageBackend):
+class GemmBackend(StageBackend):
     """Kernels that compute a GEMM: which tiles, element types and forms they have."""
 
     works = (Gemm,)

@@ -17,7 +17,7 @@ from wavesim.model.kernel import Gemm
 from wavesim.plan.plan import Plan
 from wavesim_gpu.cusync.layout import GEMM_PARAMS
 from wavesim_gpu.driver.kernel_launch import KernelLaunch
-from wavesim_gpu.kernels.gemm.gemm_backend import Addresses, AddressField, Backend, Operand
+from wavesim_gpu.kernels.gemm.gemm_backend import Addresses, AddressField, GemmBackend, Operand
 from wavesim_gpu.kernels.stage_backend import SEMAPHORES, Combination
 
 POINTERS: tuple[Operand, ...] = ("a", "b", "c", "partials", "tickets")
@@ -67,7 +67,7 @@ TILE_CONFIGS = {
 }
 
 
-class Portable(Backend):
+class Portable(GemmBackend):
     """A block per tile and split of K, on every GPU from sm_80 on."""
 
     name = family = "portable"

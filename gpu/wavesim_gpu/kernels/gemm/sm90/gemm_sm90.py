@@ -15,7 +15,7 @@ from wavesim.model.kernel import ACTIVATIONS, Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
 from wavesim_gpu.driver.kernel_launch import KernelLaunch
-from wavesim_gpu.kernels.gemm.gemm_backend import SPACES, Addresses, AddressField, Backend, TileShape
+from wavesim_gpu.kernels.gemm.gemm_backend import SPACES, Addresses, AddressField, GemmBackend, TileShape
 from wavesim_gpu.kernels.gemm.sm90.fused_stages import two_alike
 from wavesim_gpu.kernels.gemm.sm90.parameters import (
     TICKET_BYTES,
@@ -34,7 +34,7 @@ MOST_SMS = 132  # of a Hopper GPU
 STREAM_K_SUMS = 4 * MOST_SMS
 
 
-class Hopper(Backend):
+class Hopper(GemmBackend):
     """TMA, wgmma, warps with roles; a block per tile, persistent, two stages in one kernel, Stream-K."""
 
     name = family = "hopper"
@@ -46,7 +46,7 @@ class Hopper(Backend):
     gates = ("interleaved", "halves")
     biases = (False, True)
     has_layer_forms = True
-    runs = (
+    runs: ClassVar[tuple[Combination, ...]] = (
         Combination(("tile", "persistent", "stream-k"), ("one-stream", "graph", "pdl"), ("boundary",)),
         Combination(("tile", "persistent"), ("streams", "streams:no-wait-kernel", "pdl"), (SEMAPHORES,)),
         Combination(("fused",), ("one-stream", "graph"), (SEMAPHORES,)),
