@@ -82,10 +82,11 @@ class DeadlockError(WavesimError, RuntimeError):
     @property
     def summary(self) -> str:
         """One line: how many blocks wait, and what the first of them waits for."""
-        return f"{self._headline}, the first: {self.waiters[0]}" if self.waiters else self._headline
+        return f"{self.headline}, the first: {self.waiters[0]}" if self.waiters else self.headline
 
     @property
-    def _headline(self) -> str:
+    def headline(self) -> str:
+        """What is stuck, without the blocks."""
         count = f"{len(self.waiters)} " if self.waiters else ""
         return f"deadlock: {count}blocks wait for semaphores that will not be posted"
 
@@ -93,7 +94,7 @@ class DeadlockError(WavesimError, RuntimeError):
         shown = [f"  {waiter}" for waiter in self.waiters[:8]]
         if len(self.waiters) > len(shown):
             shown.append(f"  ... and {len(self.waiters) - len(shown)} more")
-        lines = [self._headline, *shown]
+        lines = [self.headline, *shown]
         lines += [f"never issued: {fact}" for fact in self.starved]
         if self.detail:
             lines.append(self.detail)

@@ -28,7 +28,7 @@ LEGACY, DEFAULT_QUEUES = "legacy", 8
 
 
 class LaunchFacts:
-    """Asks the driver. Its answers have the names of fields in `safety/hang/situation_fields.py`."""
+    """Asks the driver. Its answers have the names of fields in `safety/hang/situation_fields.toml`."""
 
     def __init__(self) -> None:
         self._cupy = require_cupy()

@@ -17,7 +17,7 @@ Example:
     until = "start"
 
 JSON has the same fields, in one value or in lines whose lists are joined. All of them are in
-`situation_fields`; `situation_json` writes them.
+`situation_fields.toml`; `situation_json` writes them.
 """
 
 import json
@@ -34,10 +34,10 @@ from wavesim.safe_io.bounds import shown
 from wavesim.safe_io.documents import json_value, read_toml
 from wavesim.safe_io.reading import read_text
 from wavesim.safety.hang.situation import BlockWait, DevicePart, Situation
-from wavesim.safety.hang.situation_fields import DEVICES, OPERATIONS, SEMAPHORES, TOP, WAITS
 from wavesim.safety.hang.situation_tables import (
     block_wait,
     device_part,
+    fields_of,
     operation_of,
     posted_semaphore,
     tables_of,
@@ -84,13 +84,11 @@ def _joined(path: Path, text: str) -> Any:
 
 def situation_of(path: Path, values: Any) -> Situation:
     """The situation that a file's values describe. Raises `RecordingError`, `DescriptionError`."""
-    top = DescriptionTable.of(path, "", values, TOP)
-    parts = [device_part(table) for table in tables_of(top, "devices", DEVICES, MOST_DEVICES)]
+    top = DescriptionTable.of(path, "", values, fields_of("top"))
+    parts = [device_part(table) for table in tables_of(top, "devices", MOST_DEVICES)]
     parts = parts or [DevicePart(DEFAULT_PART, devices.default_device())]
     _require_distinct(top, "devices", [part.name for part in parts])
-    operations = [
-        operation_of(table, parts) for table in tables_of(top, "operations", OPERATIONS, MOST_OPERATIONS)
-    ]
+    operations = [operation_of(table, parts) for table in tables_of(top, "operations", MOST_OPERATIONS)]
     if not operations:
         raise top.missing("operations")
     names = {operation.name: operation for operation in operations}
@@ -111,12 +109,10 @@ def situation_of(path: Path, values: Any) -> Situation:
             )
         if operation.is_kernel:
             require_runnable(device_of[operation.device], operation.block)
-    semaphores = [
-        posted_semaphore(table, names) for table in tables_of(top, "semaphores", SEMAPHORES, MOST_SEMAPHORES)
-    ]
+    semaphores = [posted_semaphore(table, names) for table in tables_of(top, "semaphores", MOST_SEMAPHORES)]
     _require_distinct(top, "semaphores", [semaphore.name for semaphore in semaphores])
     known = {semaphore.name for semaphore in semaphores}
-    waits = [block_wait(table, names, known) for table in tables_of(top, "waits", WAITS, MOST_WAITS)]
+    waits = [block_wait(table, names, known) for table in tables_of(top, "waits", MOST_WAITS)]
     has_all = top.optional("all_waits", bool)
     return Situation(
         name=top.text("name") if top.has("name") else path.stem,
@@ -135,13 +131,13 @@ def with_waits(situation: Situation, path: Path) -> Situation:
 
     `all_waits` in the file says whether these are all. Raises `RecordingError` as `load_situation` does.
     """
-    fields = tuple(field for field in TOP if field.name in ("waits", "semaphores", "all_waits"))
+    fields = tuple(field for field in fields_of("top") if field.name in ("waits", "semaphores", "all_waits"))
     top = DescriptionTable.of(path, "", read_toml(path, MOST_TOML_BYTES), fields)
     names = {operation.name: operation for operation in situation.operations}
-    tables = tables_of(top, "semaphores", SEMAPHORES, MOST_SEMAPHORES)
+    tables = tables_of(top, "semaphores", MOST_SEMAPHORES)
     semaphores = [*situation.semaphores, *(posted_semaphore(table, names) for table in tables)]
     known = {semaphore.name for semaphore in semaphores}
-    waits = [block_wait(table, names, known) for table in tables_of(top, "waits", WAITS, MOST_WAITS)]
+    waits = [block_wait(table, names, known) for table in tables_of(top, "waits", MOST_WAITS)]
     has_all = top.optional("all_waits", bool)
     return replace(
         situation,

@@ -1,11 +1,13 @@
 """One table of a situation's file as the value that it describes: a device part, an operation, a wait.
 
 Example: `{waiter = "b", producer = "a", blocks = 9}` is refused where the grid of `a` has 8 blocks, with the
-field's place in the file. All fields are in `situation_fields`.
+field's place in the file. `situation_fields.toml` has what each field means, its unit and its default.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 from typing import get_args
 
 from wavesim.errors import DescriptionError, RecordingError
@@ -14,8 +16,8 @@ from wavesim.model.described_field import Field
 from wavesim.model.description_table import DescriptionTable
 from wavesim.model.kernel import Block, Carveout, Grid
 from wavesim.safe_io.bounds import bounded_text, whole
+from wavesim.safe_io.documents import read_toml
 from wavesim.safety.hang.situation import BlockWait, DevicePart, Post, PostedSemaphore, Until
-from wavesim.safety.hang.situation_fields import POSTS
 from wavesim.sim.streams.operation import ONE_THREAD, Kind, StreamOperation, Trigger
 
 MOST_AFTER = 64
@@ -26,10 +28,16 @@ LARGEST_CLUSTER = 16
 MOST_SMS = 1_024
 
 
-def tables_of(
-    top: DescriptionTable, name: str, fields: tuple[Field, ...], most: int
-) -> list[DescriptionTable]:
+@cache
+def fields_of(section: str) -> tuple[Field, ...]:
+    """The fields of the tables of that name, "top" for the file itself."""
+    rows = read_toml(Path(__file__).with_name("situation_fields.toml"))[section]
+    return tuple(Field(*row) for row in rows)
+
+
+def tables_of(top: DescriptionTable, name: str, most: int) -> list[DescriptionTable]:
     """The tables of a list, in its bounds."""
+    fields = fields_of(name)
     entries = top.optional(name, list) or []
     if len(entries) > most:
         raise RecordingError(f"{top.field(name)} has {len(entries):,} tables; at most {most:,} are read")
@@ -143,7 +151,7 @@ def posted_semaphore(table: DescriptionTable, names: Mapping[str, StreamOperatio
             blocks=_whole(entry, "blocks", 0, 0, 2**63 - 1) if entry.has("blocks") else None,
             until=entry.word("until", get_args(Until)) or "end",
         )
-        for entry in tables_of(table, "posts", POSTS, MOST_AFTER)
+        for entry in tables_of(table, "posts", MOST_AFTER)
     ]
     return PostedSemaphore(_name(table), tuple(posts), _whole(table, "initial", 0, 0, 2**63 - 1))
 

@@ -6,7 +6,7 @@ for `flag` to end, and nothing else is left to happen.
 
 from collections.abc import Mapping, Sequence
 
-from wavesim.errors import WavesimError
+from wavesim.errors import DeadlockError
 from wavesim.sim.streams.program import HostCall, LaunchKernel
 from wavesim.sim.streams.submitted import SubmittedOperation
 
@@ -16,13 +16,15 @@ REMEDY = (
 )
 
 
-class StreamDeadlockError(WavesimError, RuntimeError):
+class StreamDeadlockError(DeadlockError):
     """A stream program that never ends; `reasons` are sentences, one for each that waits."""
+
+    headline = "deadlock: nothing is left to happen"
 
     def __init__(self, reasons: Sequence[str]) -> None:
         self.reasons = tuple(reasons)
         told = "\n".join(f"  {one}" for one in reasons)
-        super().__init__(f"deadlock: nothing is left to happen\n{told}\n{REMEDY}")
+        super().__init__(detail=f"{told}\n{REMEDY}")
 
 
 def why_stuck(
