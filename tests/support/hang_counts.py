@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from hang_cases import situation_of_seed
 from hang_search import HangSearch, TooLargeError
@@ -23,12 +23,12 @@ from wavesim.safety.hang.bound import StuckBound
 from wavesim.safety.hang.certain import hopeless
 from wavesim.safety.hang.facts import SituationFacts
 from wavesim.safety.hang.situation import Situation
-from wavesim.safety.hang.stuck import StuckSearch, Trust
+from wavesim.safety.hang.stuck import ORDERLY, PROMISED, ROOMY, StuckSearch
 from wavesim.sim.streams.operation import StreamOperation
 
 MOST_STATES = 4_000
 TOO_LARGE = "too large"
-TRUSTS: tuple[Trust, ...] = get_args(Trust)
+TRUSTS = {"cuda": PROMISED, "room": ROOMY, "order": ORDERLY}
 WHAT = (*TRUSTS, "bound", "certain")
 # A hang found by the search, and by the rule; and so on.
 OUTCOMES = {
@@ -46,7 +46,7 @@ def outcome_of(seed: int, what: str, most_states: int = MOST_STATES) -> str:
     if what == "certain":
         return certainty_of(facts, most_states)
     trust, rule = (what, StuckSearch) if what in TRUSTS else ("room", StuckBound)
-    by_rule = next(rule(facts, trust).stuck(), None) is not None
+    by_rule = next(rule(facts, TRUSTS[trust]).stuck(), None) is not None
     try:
         return OUTCOMES[HangSearch(situation, trust).finds_hang(most_states), by_rule]
     except TooLargeError:

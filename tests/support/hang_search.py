@@ -15,7 +15,6 @@ from functools import cache
 
 from wavesim.model.kernel import Grid, Kernel
 from wavesim.safety.hang.situation import BlockWait, Situation
-from wavesim.safety.hang.stuck import Trust
 from wavesim.sim.placement import Footprint, footprint
 from wavesim.sim.streams.operation import StreamOperation
 
@@ -29,9 +28,9 @@ class TooLargeError(Exception):
 
 
 class HangSearch:
-    """All states of one situation. `trust` says what the device may do, as for the rule."""
+    """All states of one situation. `trust` says what the device may do: "cuda", "room" or "order"."""
 
-    def __init__(self, situation: Situation, trust: Trust) -> None:
+    def __init__(self, situation: Situation, trust: str) -> None:
         self.situation, self.trust = situation, trust
         self.ops = situation.operations
         self.number = {one.name: i for i, one in enumerate(self.ops)}

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from wavesim.safety.hang.facts import SituationFacts, Unmet
 from wavesim.safety.hang.pools import Pool
-from wavesim.safety.hang.stuck import Progress, Stuck, Trust
+from wavesim.safety.hang.stuck import Progress, Stuck
+from wavesim.safety.verdict import Assumption
 
 MOST_HEADS = 200  # kernels of different footprint or company that are looked at
 MOST_KINDS = 64  # different kernels that wait beside one
@@ -32,8 +33,8 @@ class _Order:
 class StuckBound:
     """All that can wait beside each kernel's next block."""
 
-    def __init__(self, facts: SituationFacts, trust: Trust) -> None:
-        self._facts, self._trust = facts, trust
+    def __init__(self, facts: SituationFacts, trusted: frozenset[Assumption]) -> None:
+        self._facts, self._trusted = facts, trusted
         self._order = _order_of(facts)
         pools = {facts.pools.of[number] for number in facts.unmet} - {None}
         self._crowded = sum(1 << number for number, pool in enumerate(facts.pools.of) if pool in pools)
@@ -52,7 +53,7 @@ class StuckBound:
             counts = self._counts(head, pool, waiting)
             if not counts:
                 continue
-            if self._trust == "cuda":
+            if Assumption.ROOM not in self._trusted:
                 yield self._state({pool: head}, waiting)
                 continue
             kinds = {self._facts.pools.footprint(number) for number in counts} if pool.device else set()

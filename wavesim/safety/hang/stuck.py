@@ -17,15 +17,16 @@ from dataclasses import dataclass, field
 from enum import Enum
 from itertools import product
 from math import prod
-from typing import Literal
 
 from wavesim.safety.hang.facts import SituationFacts, Unmet
 from wavesim.safety.hang.pools import Pool
+from wavesim.safety.verdict import Assumption
 
-# What the device is trusted with. "cuda": nothing but promises, so that it need not issue a block while
-# another is resident. "room": a block is issued where there is room. "order": also oldest launch first, and
-# launches of a higher priority before.
-Trust = Literal["cuda", "room", "order"]
+# What the device is trusted with beside CUDA's promises. Without any it need not issue a block while another
+# is resident; in order, launches of a higher priority also come before.
+PROMISED: frozenset[Assumption] = frozenset()
+ROOMY = frozenset({Assumption.ROOM})
+ORDERLY = frozenset({Assumption.ROOM, Assumption.ORDER})
 MOST_SMS_LOOKED_AT = 50_000  # of all ways to fill them together: two seconds
 MOST_CHOICES = 200  # of reasons, of which one each keeps a waiting kernel
 
@@ -73,8 +74,8 @@ class Stuck:
 class StuckSearch:
     """Tries all ways in which operations can stand together."""
 
-    def __init__(self, facts: SituationFacts, trust: Trust) -> None:
-        self._facts, self._trust = facts, trust
+    def __init__(self, facts: SituationFacts, trusted: frozenset[Assumption]) -> None:
+        self._facts, self._trusted = facts, trusted
         self._progress: list[Progress] = []
         self._closed: dict[tuple[object, ...], Closed | None] = {}
         self._looked_at = 0
@@ -219,7 +220,7 @@ class StuckSearch:
 
     def _may_be_there(self, number: int) -> bool:
         """Whether blocks of it can have been issued before others that go first and were not all issued."""
-        return self._trust != "order" or not any(
+        return Assumption.ORDER not in self._trusted or not any(
             self._goes_first(other, number)
             for other, progress in enumerate(self._progress)
             if progress in (Progress.PARTLY, Progress.HALTED)
@@ -262,9 +263,9 @@ class StuckSearch:
     ) -> tuple[int, Closed] | None:
         pools, operations = self._facts.pools, self._facts.operations
         there = {number: count for number, count in resident.items() if pools.of[number] == pool and count}
-        if self._trust == "order":
+        if Assumption.ORDER in self._trusted:
             numbers = [min(numbers, key=lambda number: (operations[number].priority, number))]
-        if self._trust == "cuda":
+        if Assumption.ROOM not in self._trusted:
             return (numbers[0], (0, ())) if there else None
         passing = [
             number

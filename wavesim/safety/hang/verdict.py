@@ -15,8 +15,8 @@ from wavesim.safety.hang.bound import StuckBound, TooManyKernelsError
 from wavesim.safety.hang.certain import hopeless
 from wavesim.safety.hang.facts import SituationFacts
 from wavesim.safety.hang.situation import Situation
-from wavesim.safety.hang.stuck import Stuck, StuckSearch, TooManyStatesError, Trust
-from wavesim.safety.verdict import Basis
+from wavesim.safety.hang.stuck import ORDERLY, PROMISED, ROOMY, Stuck, StuckSearch, TooManyStatesError
+from wavesim.safety.verdict import Assumption, Basis
 from wavesim.sim.streams.operation import LEGACY, StreamOperation
 
 MOST_TRIED = 4  # operations of a situation for which changes are tried
@@ -73,7 +73,7 @@ def judge(situation: Situation, *, with_remedies: bool = True) -> HangVerdict:
 
 
 def _judged(facts: SituationFacts, unknown: Sequence[str], *, with_remedies: bool) -> HangVerdict:
-    stuck = _stuck(facts, "room")
+    stuck = _stuck(facts, ROOMY)
     if stuck is not None:
         as_seen = _hangs_as_seen(facts)
         remedies = remedies_of(facts.situation) if with_remedies else ()
@@ -82,7 +82,7 @@ def _judged(facts: SituationFacts, unknown: Sequence[str], *, with_remedies: boo
         )
     if unknown:
         return HangVerdict(facts, None, unknown=unknown)
-    if _stuck(facts, "cuda") is None:
+    if _stuck(facts, PROMISED) is None:
         return HangVerdict(facts, False, basis="cuda", hangs_as_seen=False)
     needed = _needed_sms(facts.situation) if with_remedies else 1
     return HangVerdict(facts, False, basis="idle", hangs_as_seen=False, needed_sms=needed)
@@ -96,24 +96,24 @@ def _unknown(situation: Situation) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def _stuck(facts: SituationFacts, trust: Trust) -> Stuck | None:
+def _stuck(facts: SituationFacts, trusted: frozenset[Assumption]) -> Stuck | None:
     if len(facts.operations) <= MOST_SEARCHED:
         with contextlib.suppress(TooManyStatesError):
-            return next(StuckSearch(facts, trust).stuck(), None)
-    return next(StuckBound(facts, trust).stuck(), None)
+            return next(StuckSearch(facts, trusted).stuck(), None)
+    return next(StuckBound(facts, trusted).stuck(), None)
 
 
 def _hangs_as_seen(facts: SituationFacts) -> bool | None:
     """Whether the order of issue that was seen leads to it; None of so many operations that nobody knows."""
     if len(facts.operations) <= MOST_SEARCHED:
         with contextlib.suppress(TooManyStatesError):
-            return next(StuckSearch(facts, "order").stuck(), None) is not None
+            return next(StuckSearch(facts, ORDERLY).stuck(), None) is not None
     return None
 
 
 def _is_safe(situation: Situation) -> bool:
     facts = SituationFacts(situation)
-    return hopeless(facts) is None and (not facts.unmet or _stuck(facts, "room") is None)
+    return hopeless(facts) is None and (not facts.unmet or _stuck(facts, ROOMY) is None)
 
 
 def _needed_sms(situation: Situation) -> int:
