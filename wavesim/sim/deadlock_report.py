@@ -7,20 +7,19 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from wavesim.errors import DeadlockError, Waiter
-from wavesim.plan.resolved import ResolvedStage
-from wavesim.sim.block_process import BlockProcesses
+from wavesim.sim.block import Blocks
 from wavesim.sim.dispatcher import QueuedGrid
 from wavesim.sim.launches import LaunchedProgram
 
 
 def deadlock_error(
     program: LaunchedProgram,
-    blocks: BlockProcesses,
+    blocks: Blocks,
     wait_kernels: Mapping[int, Waiter],
     queue: Iterable[QueuedGrid],
 ) -> DeadlockError:
     """The error for a run in which nothing can happen any more."""
-    spinning = (_waiter(program, blocks, row, *blocks.spinning[row]) for row in sorted(blocks.spinning))
+    spinning = (_waiter(program, blocks, row) for row in sorted(blocks.spinning))
     waiters = (*spinning, *wait_kernels.values())
     slots = ", ".join(f"SM {w.sm} slot {w.slot}" for w in waiters[:8]) + (", ..." if len(waiters) > 8 else "")
     queued = Counter[str]()
@@ -37,19 +36,13 @@ def deadlock_error(
     return DeadlockError(waiters, tuple(starved))
 
 
-def _waiter(
-    program: LaunchedProgram,
-    blocks: BlockProcesses,
-    row: int,
-    stage: ResolvedStage,
-    position: int,
-    semaphore: int,
-) -> Waiter:
+def _waiter(program: LaunchedProgram, blocks: Blocks, row: int) -> Waiter:
+    block, semaphore = blocks.spinning[row]
     return Waiter(
-        stage=stage.stage.name,
-        tile=stage.blocks[position],
-        sm=blocks.rows.sm[row],
-        slot=blocks.rows.slot[row],
+        stage=block.state.program.stage.name,
+        tile=block.state.program.blocks[block.position],
+        sm=block.sm,
+        slot=block.slot,
         semaphore=program.semaphore_name(semaphore),
         seen=blocks.semaphores[semaphore].seen,
         awaited=blocks.semaphores[semaphore].awaited,

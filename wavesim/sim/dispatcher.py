@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from simpy import Environment, Event
 
 from wavesim.model.device import Device
+from wavesim.sim.events import DISPATCH, Process, Task, Timer
 from wavesim.sim.placement import SPREAD, SPREAD_OVER, Footprint, SmPool
-from wavesim.sim.task import Process, Task
-from wavesim.sim.timer import DISPATCH, Timer
 
 
 @dataclass(eq=False)
@@ -80,7 +79,8 @@ class Dispatcher:
         """One pass. A kernel that did not fit before can only fit where something has changed."""
         self._is_armed = False
         self._is_head_new = self._is_head_new or not self.queue
-        self._admit()
+        if self._arrivals:
+            self._admit()
         self._pool.offer(self._all_sms if self._is_head_new else self._changed)
         self._changed = set()
         while self.queue:
@@ -100,8 +100,6 @@ class Dispatcher:
 
     def _admit(self) -> None:
         """Takes what has arrived into the queue: behind it, or before what has less priority."""
-        if not self._arrivals:
-            return
         head = self.queue[0] if self.queue else None
         self.queue.extend(sorted(self._arrivals, key=lambda launch: launch.rank))
         if any(launch.priority for launch in self.queue):

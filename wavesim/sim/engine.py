@@ -1,7 +1,7 @@
-"""The engine: streams, wait-kernels and launches on SimPy; what blocks do is in `block_processes`.
+"""The engine: streams, wait-kernels and launches on SimPy; what blocks do is in `block.py`.
 
 Example: the first kernel's blocks are queued at once; the second's when its wait-kernel has seen the first
-one start, or when the first is done. A launch hands its blocks' blocks to the dispatcher, which issues them.
+one start, or when the first is done. A launch hands its blocks to the dispatcher, which issues them.
 Source: the paper's section III; scheduling rules as observed on an NVIDIA H200.
 """
 
@@ -16,14 +16,15 @@ from wavesim.model.kernel import WAIT_KERNEL
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
 from wavesim.plan.resolved import ResolvedStage
+from wavesim.sim.block import Blocks
 from wavesim.sim.block_costs import block_costs_of
-from wavesim.sim.block_process import BlockProcesses
 from wavesim.sim.deadlock_report import deadlock_error
 from wavesim.sim.dispatcher import Dispatcher, QueuedGrid
+from wavesim.sim.events import Process
 from wavesim.sim.launches import GridLaunch, LaunchedProgram, launched
 from wavesim.sim.placement import footprint
 from wavesim.sim.shared_sm import SharedSm
-from wavesim.sim.task import Process
+from wavesim.sim.state import StageState
 
 
 class Engine:
@@ -38,11 +39,9 @@ class Engine:
         program: LaunchedProgram | None = None,
     ) -> None:
         self.program = program or launched(pipeline, plan, device, costs.main_loops)
-        self._footprints = {
-            stage: footprint(device, launch.kernel)
-            for launch in self.program.launches
-            for stage in launch.stages
-        }
+        self._footprints = [
+            footprint(device, self.program.launch_of(stage.index).kernel) for stage in self.program.stages
+        ]
         self._costs = costs
         self._head_start = plan.launch.head_start
         self._between_ns = costs.between_launches_ns(plan)
@@ -50,16 +49,34 @@ class Engine:
         self._dispatcher = Dispatcher(self._env, device)
         self._wait_kernel_footprint = footprint(device, WAIT_KERNEL)
         self._wait_kernels: dict[int, Waiter] = {}  # those that spin, by the stage they stand before
-        self._blocks = BlockProcesses(
-            self._env,
-            self.program,
-            [block_costs_of(costs, plan, stage) for stage in self.program.stages],
-            self._shared_sms(device),
-            costs.block_ns,
-            self._release,
-            costs.stays,
+        self._blocks = Blocks(
+            self._env, self.program, self._dispatcher, costs, self._states(plan), self._shared_sms(device)
         )
         self.rows = self._blocks.rows
+
+    def _states(self, plan: Plan) -> list[StageState]:
+        states: list[StageState] = []
+        row = 0
+        for stage in self.program.stages:
+            ahead, parts, done = self.program.ahead_of(stage.index), stage.contributors, Event(self._env)
+            state = StageState(
+                program=stage,
+                launch=self.program.launch_of(stage.index),
+                costs=block_costs_of(self._costs, plan, stage),
+                footprint=self._footprints[stage.index],
+                stays_for=ahead if stage.stage.name in self._costs.stays else None,
+                first_row=row,
+                blocks_left=len(stage.blocks),
+                parts=parts,
+                parts_left=parts.copy(),
+                stored_ns=[0] * len(parts),
+                started=Event(self._env),
+                done=done,
+                ended=done if ahead is None else Event(self._env),
+            )
+            states.append(state)
+            row += state.blocks_left
+        return states
 
     def _shared_sms(self, device: Device) -> list[SharedSm] | None:
         """How blocks share each SM; None where nothing slows any of them down."""
@@ -126,9 +143,6 @@ class Engine:
         self._dispatcher.enqueue(
             QueuedGrid(launch.kernel.name, rank, block, process, first, upto, issued, is_fetching)
         )
-
-    def _release(self, sm: int, slot: int, stage: int) -> None:
-        self._dispatcher.release(sm, slot, self._footprints[stage])
 
     def _give_head_start(self) -> None:
         """Puts the first blocks of every consumer before any producer: a race between streams, lost."""

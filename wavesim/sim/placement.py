@@ -6,7 +6,7 @@ make pairs. That is breadth-first placement: the SM with the fewest resident blo
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heapreplace
 
 from wavesim.model.device import Device
 from wavesim.model.kernel import Kernel
@@ -84,13 +84,14 @@ class SmPool:
 
     def place(self, block: Footprint) -> tuple[int, int] | None:
         """Takes a slot on the offered SM with the fewest blocks: (sm, slot), or None if none has room."""
-        candidates = self._candidates
+        candidates, fits = self._candidates, self.fits
         while candidates:
-            sm = heappop(candidates)[1]
-            if self.fits(sm, block):
+            sm = candidates[0][1]
+            if fits(sm, block):
                 slot = self._take(sm, block)
-                heappush(candidates, (self.resident[sm], sm))
+                heapreplace(candidates, (self.resident[sm], sm))
                 return sm, slot
+            heappop(candidates)
         return None
 
     def _take(self, sm: int, block: Footprint) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from simpy import Environment, Event
 
 from wavesim.costs.cost_model import RATE_UNIT, Rates
-from wavesim.sim.timer import NORMAL, Timer
+from wavesim.sim.events import NORMAL, Timer
 
 Age = tuple[int, int]  # when a block was issued, and its row among those issued at once
 

@@ -8,7 +8,11 @@ from dataclasses import dataclass
 
 from simpy import Environment, Event
 
-from wavesim.sim.timer import NORMAL, Timer
+from wavesim.plan.resolved import ResolvedStage
+from wavesim.sim.block_costs import BlockCosts
+from wavesim.sim.events import NORMAL, Timer
+from wavesim.sim.launches import GridLaunch
+from wavesim.sim.placement import Footprint
 
 
 class Semaphore:
@@ -61,14 +65,19 @@ class Rows:
 
 @dataclass
 class StageState:
-    """What changes about a stage while it runs.
+    """A stage while it runs: what it is charged, how far it is.
 
     `done` when all its blocks have done their work, `ended` when its grid has: under early launches no grid
-    ends before the one ahead of it.
+    ends before the one ahead of it. `stays_for`: the grid that has to end before its blocks free their slots.
     By output: `parts` is how many blocks make it, `parts_left` how many of them have not ended their work,
     `stored_ns` when the others' sums are all stored.
     """
 
+    program: ResolvedStage
+    launch: GridLaunch
+    costs: BlockCosts
+    footprint: Footprint
+    stays_for: int | None
     first_row: int
     blocks_left: int
     parts: list[int]

@@ -16,12 +16,11 @@ from wavesim.errors import DeadlockError, Waiter
 from wavesim.model.device import Device
 from wavesim.model.link import Link
 from wavesim.sim.dispatcher import Dispatcher, QueuedGrid
+from wavesim.sim.events import NORMAL, Process, Timer
 from wavesim.sim.peers.program import PeerItem, PeerKernel, PeerProgram, Send
 from wavesim.sim.peers.traffic import Traffic
 from wavesim.sim.placement import Footprint, footprint
 from wavesim.sim.state import Rows, Semaphore
-from wavesim.sim.task import Process
-from wavesim.sim.timer import NORMAL, Timer
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from itertools import count
 from simpy import Environment, Event
 
 from wavesim.model.link import Access, Link
-from wavesim.sim.timer import NORMAL, Timer
+from wavesim.sim.events import NORMAL, Timer
 
 FULL = 1.0 + 1e-9
 

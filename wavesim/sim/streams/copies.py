@@ -9,9 +9,9 @@ from math import ceil
 
 from simpy import Environment, Event, Store
 
+from wavesim.sim.events import Process
 from wavesim.sim.streams.machine import StreamMachine
 from wavesim.sim.streams.submitted import SubmittedOperation
-from wavesim.sim.task import Process
 
 ROUNDED = 1e-6  # bytes: what floating point leaves over
 

@@ -16,6 +16,7 @@ from simpy.resources.resource import Request
 from wavesim.errors import DescriptionError
 from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.sim.dispatcher import Dispatcher, QueuedGrid
+from wavesim.sim.events import Process
 from wavesim.sim.placement import Footprint, footprint
 from wavesim.sim.streams.device_launches import (
     MOST_GRIDS,
@@ -26,7 +27,6 @@ from wavesim.sim.streams.device_launches import (
     LaunchTimeline,
 )
 from wavesim.sim.streams.timeline import BlockSpan
-from wavesim.sim.task import Process
 
 HOST = "host"
 

@@ -12,6 +12,7 @@ from simpy import Environment, Event, Store
 
 from wavesim.model.kernel import Grid, Kernel
 from wavesim.sim.dispatcher import Dispatcher, QueuedGrid
+from wavesim.sim.events import Process
 from wavesim.sim.placement import Footprint, footprint
 from wavesim.sim.streams.copies import CopyEngines
 from wavesim.sim.streams.deadlock import StreamDeadlockError, why_stuck
@@ -34,7 +35,6 @@ from wavesim.sim.streams.program import (
 from wavesim.sim.streams.submitted import SubmittedOperation
 from wavesim.sim.streams.timeline import BlockSpan, HostSpan, StreamTimeline, operation_times
 from wavesim.sim.streams.turns import StreamOrder
-from wavesim.sim.task import Process
 
 Enqueued = LaunchKernel | Memcpy | LaunchHostFunction | RecordEvent | WaitEvent
 
