@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wavesim.lint.instruction import Address, Instruction, Op, SourceLine
-from wavesim.lint.ptx_opcodes import Meaning, meaning
+from wavesim.lint.opcodes import Meaning
+from wavesim.lint.ptx_opcodes import meaning
 from wavesim.lint.ptx_operands import NameScope, Operand, integer, operands
 
 MOST_TEXT = 400  # characters of an instruction that are kept to be shown

@@ -8,21 +8,9 @@ Source: PTX ISA 9.0, chapters 8 (memory consistency model) and 9 (instruction se
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 from wavesim.lint.instruction import Op, Ordering, Scope, Space
-
-
-class Meaning(NamedTuple):
-    """What an opcode says without its operands. `writes` tells whether its first operand is a result."""
-
-    op: Op = Op.OTHER
-    space: Space = ""
-    order: Ordering = ""
-    scope: Scope = ""
-    bytes: int = 0
-    writes: bool = True
-
+from wavesim.lint.opcodes import Meaning, plain_opcodes
 
 Decoder = Callable[[Sequence[str]], Meaning]
 _SPACES: dict[str, Space] = {
@@ -67,11 +55,7 @@ def meaning(opcode: str) -> Meaning:
     """What an opcode with its modifiers does, such as "st.release.sys.global.v2.u32"."""
     base, *modifiers = opcode.split(".")
     if base in _PLAIN:
-        return Meaning(_PLAIN[base])
-    if base in _CONTROL:
-        return _CONTROL[base]
-    if base in _WRITES_NOTHING:
-        return Meaning(writes=False)
+        return _PLAIN[base]
     return _FAMILIES[base](modifiers) if base in _FAMILIES else Meaning()
 
 
@@ -232,28 +216,9 @@ def _tensor_memory(modifiers: Sequence[str]) -> Meaning:
     return Meaning(Op.OTHER, "tensor", writes=modifiers[:1] == ["ld"])
 
 
-_PLAIN = {
-    **dict.fromkeys(
-        ("add", "sub", "mad", "cvta", "and", "or", "xor", "addc", "subc", "madc", "mapa"), Op.ADD
-    ),
-    **dict.fromkeys(("mov", "cvt", "selp", "slct"), Op.MOVE),
-    **dict.fromkeys(("setp", "set", "isspacep", "testp"), Op.COMPARE),
-}
-_CONTROL = {
-    "bra": Meaning(Op.BRANCH, writes=False),
-    "brx": Meaning(Op.BRANCH, writes=False),
-    "call": Meaning(Op.CALL, writes=False),
-    "ret": Meaning(Op.RETURN, writes=False),
-    "exit": Meaning(Op.EXIT, writes=False),
-    "trap": Meaning(Op.TRAP, writes=False),
-    "brkpt": Meaning(Op.TRAP, writes=False),  # an error, where no debugger is attached
-    "nanosleep": Meaning(Op.SLEEP, writes=False),
-    "prefetch": Meaning(Op.PREFETCH, "global", writes=False),
-    "prefetchu": Meaning(Op.PREFETCH, "global", writes=False),
-}
-_WRITES_NOTHING = frozenset(("discard", "applypriority", "setmaxnreg", "pmevent", "tensormap", "sust"))
-
-
+_PLAIN = plain_opcodes("ptx") | dict.fromkeys(
+    ("prefetch", "prefetchu"), Meaning(Op.PREFETCH, "global", writes=False)
+)
 _FAMILIES: dict[str, Decoder] = {
     "ld": _access(Op.LOAD, "weak"),
     "ldu": _access(Op.LOAD, "nc"),

@@ -10,44 +10,24 @@ Utilities", chapter 4.3 (instruction set reference).
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 from wavesim.lint.instruction import Op, Ordering, Scope, Space
-
-
-class MachineOpcode(NamedTuple):
-    """What an opcode says without its operands.
-
-    `writes` tells whether leading operands are results; `width` is how many registers a result takes,
-    `read_width` how many each register operand takes.
-    """
-
-    op: Op = Op.OTHER
-    space: Space = ""
-    order: Ordering = ""
-    scope: Scope = ""
-    bytes: int = 0
-    writes: bool = True
-    width: int = 1
-    read_width: int = 1
-
+from wavesim.lint.opcodes import Meaning, plain_opcodes
 
 _SCOPES: dict[str, Scope] = {"CTA": "cta", "SM": "cta", "GPU": "gpu", "VC": "sys", "SYS": "sys"}
 _BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16, "256": 32, "8": 1, "16": 2, "32": 4}
 
 
 @lru_cache(maxsize=4096)  # hostile text may hold any number of opcodes
-def meaning(opcode: str) -> MachineOpcode:
+def meaning(opcode: str) -> Meaning:
     """What an opcode with its modifiers does, such as "ATOMG.E.ADD.STRONG.GPU"."""
     base, *modifiers = opcode.split(".")
     if base in _FAMILIES:
         return _FAMILIES[base](modifiers)
     if base in _FIXED:
         return _FIXED[base]
-    if base in _PLAIN:
-        return MachineOpcode(_PLAIN[base], writes=False)
-    if base in _WRITES_NOTHING:
-        return MachineOpcode(writes=False)
+    if base in _PLAIN and not _PLAIN[base].writes:
+        return _PLAIN[base]
     return _arithmetic(base, modifiers)
 
 
@@ -59,12 +39,12 @@ def _bytes(modifiers: Sequence[str]) -> int:
     return next((_BYTES[word] for word in modifiers if word in _BYTES), 4)
 
 
-def _access(op: Op, space: Space, writes: bool) -> Callable[[Sequence[str]], MachineOpcode]:
+def _access(op: Op, space: Space, writes: bool) -> Callable[[Sequence[str]], Meaning]:
 
-    def decode(modifiers: Sequence[str]) -> MachineOpcode:
+    def decode(modifiers: Sequence[str]) -> Meaning:
         size = _bytes(modifiers)
         width = max(1, size // 4)
-        return MachineOpcode(op, space, _order(op, modifiers), _scope(modifiers), size, writes, width, width)
+        return Meaning(op, space, _order(op, modifiers), _scope(modifiers), size, writes, width, width)
 
     return decode
 
@@ -77,111 +57,109 @@ def _order(op: Op, modifiers: Sequence[str]) -> Ordering:
     return "nc" if "CONSTANT" in modifiers else "weak"
 
 
-def _matrix_load(modifiers: Sequence[str]) -> MachineOpcode:
+def _matrix_load(modifiers: Sequence[str]) -> Meaning:
     count = next((int(word) for word in modifiers if word in ("2", "4")), 1)
-    return MachineOpcode(Op.LOAD, "shared", "weak", "", 4 * count, True, count)
+    return Meaning(Op.LOAD, "shared", "weak", "", 4 * count, True, count)
 
 
-def _membar(modifiers: Sequence[str]) -> MachineOpcode:
-    return MachineOpcode(
+def _membar(modifiers: Sequence[str]) -> Meaning:
+    return Meaning(
         Op.FENCE, "", "sc" if "SC" in modifiers else "acq_rel", _scope(modifiers) or "cta", writes=False
     )
 
 
-def _fence(modifiers: Sequence[str]) -> MachineOpcode:
+def _fence(modifiers: Sequence[str]) -> Meaning:
     if modifiers[:2] != ["VIEW", "ASYNC"]:
-        return MachineOpcode(writes=False)
+        return Meaning(writes=False)
     spaces: dict[str, Space] = {"S": "shared", "G": "global", "T": "tensor"}
-    return MachineOpcode(
+    return Meaning(
         Op.PROXY_FENCE, next((spaces[word] for word in modifiers[2:] if word in spaces), ""), writes=False
     )
 
 
-def _cache_control(modifiers: Sequence[str]) -> MachineOpcode:
+def _cache_control(modifiers: Sequence[str]) -> Meaning:
     if "IVALL" in modifiers:
-        return MachineOpcode(Op.INVALIDATE, writes=False)
+        return Meaning(Op.INVALIDATE, writes=False)
     if any(word.startswith("PF") for word in modifiers):
-        return MachineOpcode(Op.PREFETCH, "global", "weak", writes=False)
-    return MachineOpcode(writes=False)
+        return Meaning(Op.PREFETCH, "global", "weak", writes=False)
+    return Meaning(writes=False)
 
 
-def _barrier(modifiers: Sequence[str]) -> MachineOpcode:
+def _barrier(modifiers: Sequence[str]) -> Meaning:
     op = Op.BARRIER_ARRIVE if "ARV" in modifiers else Op.BARRIER
-    return MachineOpcode(op, scope="cta", writes=False)
+    return Meaning(op, scope="cta", writes=False)
 
 
-def _mbarrier(modifiers: Sequence[str]) -> MachineOpcode:
+def _mbarrier(modifiers: Sequence[str]) -> Meaning:
     words = set(modifiers)
     if "EXCH" in words:
-        return MachineOpcode(Op.MBARRIER_INIT, "shared", "relaxed", "cta", 8)
+        return Meaning(Op.MBARRIER_INIT, "shared", "relaxed", "cta", 8)
     if "PHASECHK" in words:
-        return MachineOpcode(Op.MBARRIER_TEST, "shared", "acquire", "cta", 8)
+        return Meaning(Op.MBARRIER_TEST, "shared", "acquire", "cta", 8)
     if "ARRIVE" not in words:
-        return MachineOpcode(writes=False)
+        return Meaning(writes=False)
     # The suffix counts arrivals and transactions: A1T0 arrives once, ART0 as often as a register says, A0TR
     # expects bytes, none does both, A0TX completes bytes, A0T1 announces an arrival of cp.async.
     suffix = next(
         (word for word in modifiers if len(word) == 4 and word[0] == "A" and word[2] == "T"), "A1TR"
     )
     if suffix.endswith("TR"):
-        return MachineOpcode(
+        return Meaning(
             Op.MBARRIER_EXPECT, "shared", "release" if suffix != "A0TR" else "relaxed", "cta", 8, True, 2
         )
     if suffix.startswith("A0"):
-        return MachineOpcode(Op.OTHER, "shared", width=2)
-    return MachineOpcode(Op.MBARRIER_ARRIVE, "shared", "release", "cta", 8, True, 2)
+        return Meaning(Op.OTHER, "shared", width=2)
+    return Meaning(Op.MBARRIER_ARRIVE, "shared", "release", "cta", 8, True, 2)
 
 
-def _shared_atomic(modifiers: Sequence[str]) -> MachineOpcode:
+def _shared_atomic(modifiers: Sequence[str]) -> Meaning:
     if "ARRIVE" in modifiers:  # before SYNCS, sm_80 arrives by an atomic
-        return MachineOpcode(Op.MBARRIER_ARRIVE, "shared", "release", "cta", 8, True, 2)
+        return Meaning(Op.MBARRIER_ARRIVE, "shared", "release", "cta", 8, True, 2)
     return _access(Op.ATOMIC, "shared", True)(modifiers)._replace(scope="cta")
 
 
-def _bulk_copy(modifiers: Sequence[str]) -> MachineOpcode:
+def _bulk_copy(modifiers: Sequence[str]) -> Meaning:
     if modifiers[:2] == ["G", "S"]:
-        return MachineOpcode(Op.BULK_STORE, "global", "weak", writes=False, read_width=2)
+        return Meaning(Op.BULK_STORE, "global", "weak", writes=False, read_width=2)
     space: Space = "global" if modifiers[:2] == ["S", "G"] else "shared::cluster"
-    return MachineOpcode(Op.BULK_LOAD, space, "weak", writes=False, read_width=2)
+    return Meaning(Op.BULK_LOAD, space, "weak", writes=False, read_width=2)
 
 
-def _tensor_copy(op: Op) -> Callable[[Sequence[str]], MachineOpcode]:
+def _tensor_copy(op: Op) -> Callable[[Sequence[str]], Meaning]:
     """UTMALDG and its like: the first address is of registers for shared memory, mbarrier and coordinates."""
 
-    def decode(modifiers: Sequence[str]) -> MachineOpcode:
+    def decode(modifiers: Sequence[str]) -> Meaning:
         rank = next((int(word[0]) for word in modifiers if word[:1].isdigit() and word[1:] == "D"), 5)
-        return MachineOpcode(op, "global", "weak", writes=False, width=2 + rank, read_width=2)
+        return Meaning(op, "global", "weak", writes=False, width=2 + rank, read_width=2)
 
     return decode
 
 
-def _tensor_map(modifiers: Sequence[str]) -> MachineOpcode:
+def _tensor_map(modifiers: Sequence[str]) -> Meaning:
     if "PF" in modifiers:
-        return MachineOpcode(Op.PREFETCH, "global", "weak", writes=False, read_width=2)
+        return Meaning(Op.PREFETCH, "global", "weak", writes=False, read_width=2)
     # UTMACCTL.IV: the acquire side of fence.proxy.tensormap.
-    return MachineOpcode(Op.PROXY_FENCE, "", "acquire", "gpu", writes=False, read_width=2)
+    return Meaning(Op.PROXY_FENCE, "", "acquire", "gpu", writes=False, read_width=2)
 
 
-def _load_constant(modifiers: Sequence[str]) -> MachineOpcode:
+def _load_constant(modifiers: Sequence[str]) -> Meaning:
     size = _bytes(modifiers)
-    return MachineOpcode(Op.LOAD, "const", "weak", "", size, True, max(1, size // 4))
+    return Meaning(Op.LOAD, "const", "weak", "", size, True, max(1, size // 4))
 
 
-def _special(modifiers: Sequence[str]) -> MachineOpcode:
-    return MachineOpcode(Op.MOVE, width=1 if "32" in modifiers else 2)
+def _special(modifiers: Sequence[str]) -> Meaning:
+    return Meaning(Op.MOVE, width=1 if "32" in modifiers else 2)
 
 
-def _arithmetic(base: str, modifiers: Sequence[str]) -> MachineOpcode:
+def _arithmetic(base: str, modifiers: Sequence[str]) -> Meaning:
     width, read_width = _widths(base, modifiers)
     if "MOV" in modifiers:  # IMAD.MOV.U32
-        return MachineOpcode(Op.MOVE)
-    if base in _ADDS:
-        return MachineOpcode(Op.ADD, width=width, read_width=read_width)
-    if base in _MOVES:
-        return MachineOpcode(Op.MOVE, width=width, read_width=read_width)
+        return Meaning(Op.MOVE)
+    if base in _PLAIN:
+        return _PLAIN[base]._replace(width=width, read_width=read_width)
     if base.endswith("SETP") or base in ("ISETP", "UISETP", "DSETP"):
-        return MachineOpcode(Op.COMPARE, width=1, read_width=read_width)
-    return MachineOpcode(Op.OTHER, width=width, read_width=read_width)
+        return Meaning(Op.COMPARE, width=1, read_width=read_width)
+    return Meaning(Op.OTHER, width=width, read_width=read_width)
 
 
 def _widths(base: str, modifiers: Sequence[str]) -> tuple[int, int]:
@@ -205,91 +183,16 @@ _WIDE_RESULTS = {
     **dict.fromkeys(("DADD", "DMUL", "DFMA", "DSETP", "DMNMX"), (2, 2)),
     "DMMA": (4, 2),
 }
-_ADDS = frozenset(
-    (
-        "IADD",
-        "IADD3",
-        "IADD32I",
-        "IMAD",
-        "LEA",
-        "UIADD3",
-        "UIADD",
-        "UIMAD",
-        "ULEA",
-        "VIADD",
-        "LOP3",
-        "ULOP3",
-        "SHF",
-        "USHF",
-        "USHL",
-        "USHR",
-        "VIADDMNMX",
-        "IMNMX",
-        "UIMNMX",
-        "VIMNMX",
-    )
-)
-_MOVES = frozenset(
-    ("MOV", "UMOV", "MOV32I", "R2UR", "UR2R", "SEL", "USEL", "PRMT", "UPRMT", "SHFL", "FSEL", "HFMA2")
-)
-_PLAIN = {
-    "ACQBULK": Op.GRID_WAIT,
-    "PREEXIT": Op.GRID_TRIGGER,
-    "LDGDEPBAR": Op.ASYNC_COMMIT,
-    "UTMACMDFLUSH": Op.BULK_COMMIT,
-    "UCGABAR_ARV": Op.CLUSTER_ARRIVE,
-    "UCGABAR_WAIT": Op.CLUSTER_WAIT,
-    "WARPSYNC": Op.WARP_SYNC,
-    "NOP": Op.WARP_SYNC,  # where the lanes are together already: see `sass_context`
-    "ARRIVES": Op.ASYNC_ARRIVE,
-    "NANOSLEEP": Op.SLEEP,
-    "BRA": Op.BRANCH,
-    "BRX": Op.BRANCH,
-    "BRXU": Op.BRANCH,
-    "JMP": Op.BRANCH,
-    "JMX": Op.BRANCH,
-    "JMXU": Op.BRANCH,
-    "RET": Op.RETURN,
-    "EXIT": Op.EXIT,
-    "KILL": Op.EXIT,
-    "BPT": Op.TRAP,
-    "UTCBAR": Op.MBARRIER_ARRIVE,  # tcgen05.commit
-}
-_WRITES_NOTHING = frozenset(
-    (
-        "BSSY",
-        "BSYNC",
-        "BREAK",
-        "YIELD",
-        "ERRBAR",
-        "CGAERRBAR",
-        "DEPBAR",
-        "WARPGROUP",
-        "WARPGROUPSET",
-        "USETMAXREG",
-        "BMOV",
-        "STTM",
-        "UTCHMMA",
-        "UTCQMMA",
-        "UTCOMMA",
-        "UTCIMMA",
-        "UTCCP",
-        "UTCATOMSWS",
-        "UTCSHIFT",
-        "PMTRIG",
-        "RPCMOV",
-        "LEPC",
-    )
-)
+_PLAIN = plain_opcodes("sass")
 _FIXED = {
-    "TEX": MachineOpcode(Op.LOAD, "global", "nc", "", 4),
-    "S2R": MachineOpcode(Op.MOVE),
-    "S2UR": MachineOpcode(Op.MOVE),
-    "CALL": MachineOpcode(Op.CALL, writes=False, read_width=2),
-    "UBLKRED": MachineOpcode(Op.BULK_REDUCE, "global", "weak", writes=False, read_width=2),
-    "UBLKPF": MachineOpcode(Op.BULK_PREFETCH, "global", "weak", writes=False, read_width=2),
+    "TEX": Meaning(Op.LOAD, "global", "nc", "", 4),
+    "S2R": Meaning(Op.MOVE),
+    "S2UR": Meaning(Op.MOVE),
+    "CALL": Meaning(Op.CALL, writes=False, read_width=2),
+    "UBLKRED": Meaning(Op.BULK_REDUCE, "global", "weak", writes=False, read_width=2),
+    "UBLKPF": Meaning(Op.BULK_PREFETCH, "global", "weak", writes=False, read_width=2),
 }
-_FAMILIES: dict[str, Callable[[Sequence[str]], MachineOpcode]] = {
+_FAMILIES: dict[str, Callable[[Sequence[str]], Meaning]] = {
     "LDG": _access(Op.LOAD, "global", True),
     "LD": _access(Op.LOAD, "generic", True),
     "LDS": _access(Op.LOAD, "shared", True),
@@ -312,7 +215,7 @@ _FAMILIES: dict[str, Callable[[Sequence[str]], MachineOpcode]] = {
     "RED": _access(Op.REDUCTION, "global", False),
     "REDG": _access(Op.REDUCTION, "global", False),
     "REDAS": _access(Op.REDUCTION, "shared::cluster", False),
-    "LDGSTS": lambda modifiers: MachineOpcode(Op.ASYNC_COPY, "global", "weak", "", _bytes(modifiers), False),
+    "LDGSTS": lambda modifiers: Meaning(Op.ASYNC_COPY, "global", "weak", "", _bytes(modifiers), False),
     "MEMBAR": _membar,
     "FENCE": _fence,
     "CCTL": _cache_control,

@@ -155,3 +155,39 @@ def test_before_syncs_a_test_of_an_mbarrier_is_a_load_whose_top_bit_is_tested(ma
     lines = (f"  /*{place:03x}0*/ {text} ;\n" for place, text in enumerate(code))
     (kernel,) = listing_of_sass(HEAD + "".join(lines), "x").kernels
     assert kernel.instructions[0].op is expected
+
+
+def test_predicates_that_a_register_keeps_are_read_and_written_by_their_bits():
+    kept, given_back, _ = kernel("P2R R4, PR, RZ, 0x21", "R2P PR, R4, 0x6", "EXIT").instructions
+    assert (kept.defines, set(kept.uses)) == (("R4",), {"P0", "P5"})
+    assert (given_back.defines, set(given_back.uses)) == (("P1", "P2"), {"R4"})
+
+
+def test_a_nop_is_a_warps_barrier_unless_a_matrix_product_comes_next():
+    barrier, _, delay, *_ = kernel(
+        "NOP", "LDS R4, [R2]", "NOP", "HMMA.16816.F32 R4, R8, R12, R4", "EXIT", "NOP"
+    ).instructions
+    assert (barrier.op, delay.op) == (Op.WARP_SYNC, Op.OTHER)
+
+
+def test_a_branch_of_parted_lanes_is_the_warps_barrier_that_it_leads_to():
+    sync, *_ = kernel("BRA.DIV UR4, `(.L_x_1)", "EXIT", ".L_x_1:", "EXIT").instructions
+    assert (sync.op, sync.target) == (Op.WARP_SYNC, "")
+
+
+def test_a_call_of_a_label_is_a_jump_and_one_of_a_function_is_not():
+    jump, call, *_ = kernel(
+        "@P0 CALL.REL.NOINC `(.L_x_1)", "CALL.REL.NOINC `($k$slow)", "EXIT", ".L_x_1:", "EXIT"
+    ).instructions
+    assert (jump.op, jump.guard, jump.target) == (Op.BRANCH, "P0", ".L_x_1")
+    assert call.op is Op.CALL
+
+
+def test_a_vote_writes_its_result_and_not_what_is_voted_on():
+    lines = ("VOTEU.ALL UP0, P1", "VOTE.ANY R4, PT, P1", "REDUX.SUM UR5, R0", "B2R.RESULT RZ, P2", "EXIT")
+    voteu, vote, redux, result, _ = (
+        (set(instruction.defines), set(instruction.uses)) for instruction in kernel(*lines).instructions
+    )
+    assert (voteu, redux) == (({"UP0"}, {"P1"}), ({"UR5"}, {"R0"}))
+    assert "P1" in vote[1] - vote[0]
+    assert "P2" in result[0]
