@@ -42,15 +42,17 @@ def _text(value: object) -> bytes:
 
 def call(path: Path) -> bool:
     """An answer with its parts: a hang has somebody who is there, or whose turn never comes."""
-    found = judged_json(["why-hang", str(path)])
-    if found is None:
+    answer = judged_json(["why-hang", str(path)])
+    if answer is None:
         return False
-    require(found["can_deadlock"] in (True, False, None), f"can_deadlock is {found['can_deadlock']!r}")
-    if found["can_deadlock"]:
-        there = [*found["holders"], *found["starved"], *found["late"]]
-        require(bool(there), f"it hangs, and nobody is named: {found['why'][:200]!r}")
-    for one in found["holders"]:
-        require(0 < one["blocks"] <= one["of"], f"{one['blocks']} of {one['of']} blocks are there")
+    require(answer["can_deadlock"] in (True, False, None), f"can_deadlock is {answer['can_deadlock']!r}")
+    if answer["can_deadlock"]:
+        there = [*answer["holders"], *answer["starved"], *answer["late"]]
+        require(bool(there), f"it hangs, and nobody is named: {answer['why'][:200]!r}")
+    for holder in answer["holders"]:
+        require(
+            0 < holder["blocks"] <= holder["of"], f"{holder['blocks']} of {holder['of']} blocks are there"
+        )
     return True
 
 

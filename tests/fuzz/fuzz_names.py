@@ -53,10 +53,10 @@ def made(chance: random.Random, data: bytes) -> bytes:
 def call(path: Path) -> bool:
     """The header under these names is the harmless one but for its words. Returns whether there is one."""
     try:
-        found = json.loads(path.read_bytes())
+        document = json.loads(path.read_bytes())
     except ValueError:
         return False
-    names = {**HARMLESS, **found} if isinstance(found, dict) else HARMLESS
+    names = {**HARMLESS, **document} if isinstance(document, dict) else HARMLESS
     for has_own_policy in (False, True):
         harmless = _header(HARMLESS, has_own_policy)
         try:

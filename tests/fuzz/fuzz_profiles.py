@@ -66,10 +66,10 @@ def _many(chance: random.Random, trace: Any) -> Any:
 
 def call(path: Path) -> bool:
     """The advice as JSON, as text, as a page and as a description. Returns whether the file was accepted."""
-    found = judged_json(["advise", str(path), "--verdicts", "0"])
-    if found is None:
+    advice = judged_json(["advise", str(path), "--verdicts", "0"])
+    if advice is None:
         return False
-    _require_sense(found)
+    _require_sense(advice)
     data = path.read_bytes()
     if HAS_PAGES and (len(data) < SMALL or zlib.crc32(data) % 4 == 0):
         _require_names_are_text(path)
@@ -93,14 +93,16 @@ def _require_names_are_text(path: Path) -> None:
     require("<img src=x" not in html and "<script>alert" not in html, "a name is markup in the page")
 
 
-def _require_sense(found: dict[str, Any]) -> None:
+def _require_sense(advice: dict[str, Any]) -> None:
     """No time is negative, no share above one, and no more is won than was lost."""
-    require(min(found["compute_ns"], found["tail_loss_ns"], found["launch_gap_ns"]) >= 0, "a negative time")
-    require(0 <= found["blind_share"] <= 1, f"blind share {found['blind_share']}")
-    compute = found["compute_ns"] * (1 + SLACK) + len(found["pairs"]) + 1
-    require(found["tail_loss_ns"] <= compute, "more lost than there was")
-    require(sum(pair["recoverable_ns"] for pair in found["pairs"]) <= compute, "more to win than there was")
-    for pair in found["pairs"]:
+    require(
+        min(advice["compute_ns"], advice["tail_loss_ns"], advice["launch_gap_ns"]) >= 0, "a negative time"
+    )
+    require(0 <= advice["blind_share"] <= 1, f"blind share {advice['blind_share']}")
+    compute = advice["compute_ns"] * (1 + SLACK) + len(advice["pairs"]) + 1
+    require(advice["tail_loss_ns"] <= compute, "more lost than there was")
+    require(sum(pair["recoverable_ns"] for pair in advice["pairs"]) <= compute, "more to win than there was")
+    for pair in advice["pairs"]:
         require(pair["count"] > 0, "a pair that never ran")
         is_ordered = pair["low_ns"] <= pair["recoverable_ns"] <= pair["high_ns"]
         require(is_ordered, f"an estimate outside its interval: {pair}"[:300])

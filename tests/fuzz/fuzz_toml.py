@@ -45,11 +45,11 @@ def made(chance: random.Random, data: bytes) -> bytes:
 
 def call(path: Path) -> bool:
     """The prediction as JSON. Returns whether there was one."""
-    found = judged_json(["predict", str(path)])
-    if found is None:
+    verdict = judged_json(["predict", str(path)])
+    if verdict is None:
         return False
-    is_ordered = found["low"] <= found["improvement_points"] <= found["high"]
-    require(is_ordered, f"an estimate outside its interval: {found}"[:300])
+    is_ordered = verdict["low"] <= verdict["improvement_points"] <= verdict["high"]
+    require(is_ordered, f"an estimate outside its interval: {verdict}"[:300])
     return True
 
 

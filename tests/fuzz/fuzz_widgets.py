@@ -42,7 +42,7 @@ def _widgets() -> tuple[Any, ...]:
     from wavesim.widgets.what_if import WhatIf
     from wavesim.workloads.figure_one import toy
 
-    found: list[Any] = []
+    widgets: list[Any] = []
     waiting: list[Any] = [
         *(WhatIf(), OccupancyExplorer(), TunerView.recorded(), DependencyExplorer(toy())),
         *(
@@ -52,9 +52,9 @@ def _widgets() -> tuple[Any, ...]:
     ]
     while waiting:
         widget = waiting.pop(0)
-        found.append(widget)
-        waiting += [child for child in getattr(widget, "children", ()) if child not in found]
-    return tuple(found)
+        widgets.append(widget)
+        waiting += [child for child in getattr(widget, "children", ()) if child not in widgets]
+    return tuple(widgets)
 
 
 def call(path: Path) -> bool:

@@ -92,8 +92,8 @@ class Tally:
 
 def target_of(name: str) -> Target:
     """The target of that name, from the file `fuzz_NAME.py`."""
-    found: Target = importlib.import_module(f"fuzz_{name}").TARGET
-    return found
+    target: Target = importlib.import_module(f"fuzz_{name}").TARGET
+    return target
 
 
 def corpus_of(name: str) -> list[Path]:
@@ -183,8 +183,8 @@ class Worker:
             self.input.write_bytes(what)
         line = self._answer(f"{'input' if isinstance(what, bytes) else what}\n".encode())
         if line:
-            found = json.loads(line)
-            return found["result"], found["seconds"], found["mb"]
+            report = json.loads(line)
+            return report["result"], report["seconds"], report["mb"]
         status = self._end()
         self._process = self._started()
         slow = f"over {MAX_CPU_SECONDS} s of CPU time"

@@ -52,11 +52,11 @@ def judged_json(words: Sequence[str]) -> Any:
     if out is None:
         return None
     try:
-        found = json.loads(out, parse_constant=_not_finite)
+        document = json.loads(out, parse_constant=_not_finite)
     except ValueError as error:
         raise NonsenseError(f"not one JSON object: {error}: {out[:200]!r}") from None
-    require_finite(found)
-    return found
+    require_finite(document)
+    return document
 
 
 def _not_finite(word: str) -> None:

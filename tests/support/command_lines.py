@@ -78,15 +78,15 @@ class Outcome:
 
 def expanded(text: str) -> str:
     """`<TEXT*N>` as so many, and `\\n`, which a literal string of TOML keeps, as the end of a line."""
-    return REPEATED.sub(lambda found: found[1] * int(found[2]), text.replace("\\n", "\n"))
+    return REPEATED.sub(lambda match: match[1] * int(match[2]), text.replace("\\n", "\n"))
 
 
 def cases() -> list[Case]:
     """All of the file, in its order."""
     document = tomllib.loads(LINES.read_text(encoding="utf-8"))
-    found = [Case(kind, line) for kind, lines in document["lines"].items() for line in lines]
-    found += [Case("changes", f"predict @{name}") for name in changed_pairs()]
-    return found + [Case("right", line, is_right=True) for line in document["right"]["lines"]]
+    listed = [Case(kind, line) for kind, lines in document["lines"].items() for line in lines]
+    listed += [Case("changes", f"predict @{name}") for name in changed_pairs()]
+    return listed + [Case("right", line, is_right=True) for line in document["right"]["lines"]]
 
 
 def changed_pairs() -> dict[str, str]:
@@ -180,7 +180,7 @@ def table(outcomes: list[tuple[Case, Outcome]]) -> Iterator[str]:
     for kind in dict.fromkeys(case.kind for case, _ in outcomes):
         own = [(case, outcome) for case, outcome in outcomes if case.kind == kind]
         good = sum(not outcome.complaints(case) for case, outcome in own)
-        slowest, most = max(one.seconds for _, one in own), max(one.peak_mb for _, one in own)
+        slowest, most = max(outcome.seconds for _, outcome in own), max(outcome.peak_mb for _, outcome in own)
         yield f"{kind:<14}{len(own):>6}{good:>14}{slowest:>11.1f}{most:>9.0f}"
     for case, outcome in outcomes:
         if complaints := outcome.complaints(case):
@@ -199,12 +199,12 @@ def main() -> int:
         make_files(folder)
         if options.in_process:
             share, count = options.in_process
-            found = [(case, run_here(case, folder)) for case in chosen[share::count]]
-            sys.stdout.write(json.dumps([{"case": asdict(c), "outcome": asdict(o)} for c, o in found]))
+            outcomes = [(case, run_here(case, folder)) for case in chosen[share::count]]
+            sys.stdout.write(json.dumps([{"case": asdict(c), "outcome": asdict(o)} for c, o in outcomes]))
             return 0
-        found = [(case, run_alone(case, folder)) for case in chosen]
-    sys.stdout.write("\n".join(table(found)) + "\n")
-    return int(any(outcome.complaints(case) for case, outcome in found))
+        outcomes = [(case, run_alone(case, folder)) for case in chosen]
+    sys.stdout.write("\n".join(table(outcomes)) + "\n")
+    return int(any(outcome.complaints(case) for case, outcome in outcomes))
 
 
 if __name__ == "__main__":

@@ -42,8 +42,8 @@ def advice_of(path: Path) -> Advice:
 
 def raw_trace(path: Path) -> dict[str, Any]:
     """The whole trace as the json module reads it."""
-    found: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
-    return found
+    trace: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
+    return trace
 
 
 def raw_kernels(path: Path) -> list[dict[str, Any]]:

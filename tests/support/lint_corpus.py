@@ -35,7 +35,7 @@ def main(words):
     templates = words[1:] if folder == SEALED_2 else words
     made = [case for case in cases(folder) if not templates or case.template in templates]
     with ThreadPoolExecutor(max_workers=2) as pool:
-        listings = [listing for found in pool.map(listings_of, made) for listing in found]
+        listings = [listing for made_of_case in pool.map(listings_of, made) for listing in made_of_case]
     problems = duplicates(made, dict(listings))
     if not templates:
         (folder / "listings.tar.xz").write_bytes(archive_of(listings))
@@ -53,13 +53,13 @@ def main(words):
 
 def listings_of(case: Case) -> list[tuple[str, str]]:
     """Name and text of a case's PTX, for its first architecture, and of its machine code, for each."""
-    found = []
+    listings = []
     for arch in case.archs:
         ptx, sass = compiled(case, arch) if "/" not in case.template else made_elsewhere(case, arch)
         if arch == case.archs[0]:
-            found.append((f"{case.name}.{arch}.ptx", ptx))
-        found.append((f"{case.name}.{arch}.sass", sass))
-    return found
+            listings.append((f"{case.name}.{arch}.ptx", ptx))
+        listings.append((f"{case.name}.{arch}.sass", sass))
+    return listings
 
 
 def compiled(case: Case, arch: str) -> tuple[str, str]:

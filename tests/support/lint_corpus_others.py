@@ -91,9 +91,11 @@ def from_ours():
         _, backend, words, stage = case.name.split(".")
         pipeline = pair(m=100, k=128, hidden=256, n=136, tiles=(tiles[backend], tiles[backend]))
         plan = plan_of_words(*words.split("+"))
-        texts = {one.name: stage_header(pipeline, plan, one.name).text for one in pipeline.stages}
+        texts = {
+            stage_of.name: stage_header(pipeline, plan, stage_of.name).text for stage_of in pipeline.stages
+        }
         kernels = kernels_of(pipeline, plan, load("h200"), backend)
-        (kernel,) = (one for one in kernels if stage in one.stages)
+        (kernel,) = (candidate for candidate in kernels if stage in candidate.stages)
         for arch in case.archs:
             headers = {GENERATED: kernel.header(texts)}
             cubin = compile_cubin(kernel.backend.source, [kernel.launch.expression], arch, Build(), headers)

@@ -63,17 +63,17 @@ def result_of(case: Case) -> ExamResult:
             seconds.append(time.process_time() - start)
             findings = list(beside(findings, ptx))  # as the command judges both of one file
         if language in case.languages:
-            wrong = tuple(sorted({one.rule for one in findings if one.verdict != "right"}))
+            wrong = tuple(sorted({finding.rule for finding in findings if finding.verdict != "right"}))
             said.append((verdict(case, findings), f"{arch} {language}", wrong))
     order = OF_FAULT if case.fault else OF_RIGHT
-    worst = min(said, key=lambda one: order.index(one[0]))
+    worst = min(said, key=lambda judged: order.index(judged[0]))
     return ExamResult(case, *worst, max(seconds))
 
 
 def verdict(case: Case, findings: Iterable[Finding]) -> str:
     """One of `OF_FAULT` or `OF_RIGHT`."""
-    wrong = {one.rule for one in findings if one.verdict == "wrong"}
-    is_unknown = any(one.verdict == "unknown" for one in findings)
+    wrong = {finding.rule for finding in findings if finding.verdict == "wrong"}
+    is_unknown = any(finding.verdict == "unknown" for finding in findings)
     if not case.fault:
         return "false alarm" if wrong else "unknown" if is_unknown else "right"
     if wrong & set(case.expected):
@@ -83,14 +83,15 @@ def verdict(case: Case, findings: Iterable[Finding]) -> str:
 
 def totals(scores: Sequence[ExamResult]) -> dict[str, Any]:
     """Counts by family, class and split; seconds per cubin."""
-    seconds = [one.seconds for one in scores]
-    slowest = max(scores, key=lambda one: one.seconds)
+    seconds = [score.seconds for score in scores]
+    slowest = max(scores, key=lambda score: score.seconds)
     return {
-        "families": _counted(scores, lambda one: one.case.family),
-        "classes": _counted([one for one in scores if one.case.fault], lambda one: one.case.fault),
+        "families": _counted(scores, lambda score: score.case.family),
+        "classes": _counted([score for score in scores if score.case.fault], lambda score: score.case.fault),
         "splits": _counted(scores, _half),
         "classes of the later split": _counted(
-            [one for one in scores if one.case.fault and one.case.is_later], lambda one: one.case.fault
+            [score for score in scores if score.case.fault and score.case.is_later],
+            lambda score: score.case.fault,
         ),
         "sealed": _sealed(scores),
         "seconds": {
@@ -105,27 +106,27 @@ def opening(scores: Sequence[ExamResult]) -> dict[str, Any]:
     """The totals of the second sealed split, its hash, and what lint said of each case."""
     counted = totals(scores)
     said = [
-        {"case": one.case.name, "verdict": one.verdict, "worst": one.worst, "rules": one.rules}
-        for one in scores
+        {"case": score.case.name, "verdict": score.verdict, "worst": score.worst, "rules": score.rules}
+        for score in scores
     ]
     kept = {part: counted[part] for part in ("families", "classes", "seconds")}
     return {"sha256": sealed_sha256(), **kept, "cases": said}
 
 
-def _half(one: ExamResult) -> str:
-    return f"{one.case.split}, {'fault' if one.case.fault else 'right'}"
+def _half(score: ExamResult) -> str:
+    return f"{score.case.split}, {'fault' if score.case.fault else 'right'}"
 
 
 def _sealed(scores: Iterable[ExamResult]) -> dict[str, int]:
     """Cases of the later split that lint was not asked about, by family."""
-    asked = {one.case.name for one in scores}
+    asked = {score.case.name for score in scores}
     return dict(Counter(case.family for case in cases() if case.is_later and case.name not in asked))
 
 
 def _counted(scores: Iterable[ExamResult], key: Any) -> dict[str, dict[str, int]]:
     counts: dict[str, Counter[str]] = {}
-    for one in scores:
-        counts.setdefault(key(one), Counter())[one.verdict] += 1
+    for score in scores:
+        counts.setdefault(key(score), Counter())[score.verdict] += 1
     return {name: dict(sorted(counted.items())) for name, counted in sorted(counts.items())}
 
 
@@ -146,10 +147,11 @@ def page(result: dict[str, Any]) -> str:
 def explained(scores: Iterable[ExamResult]) -> str:
     """The cases that did not go as they should, one a line, but for those of the test split."""
     return "\n".join(
-        f"{one.verdict:12s} {one.case.name} [{one.worst}]"
-        f" expected {' or '.join(one.case.expected) or 'nothing'}; said {', '.join(one.rules) or 'nothing'}"
-        for one in scores
-        if one.case.split != "test" and one.verdict not in {"found", "right"}
+        f"{score.verdict:12s} {score.case.name} [{score.worst}]"
+        f" expected {' or '.join(score.case.expected) or 'nothing'}; "
+        f"said {', '.join(score.rules) or 'nothing'}"
+        for score in scores
+        if score.case.split != "test" and score.verdict not in {"found", "right"}
     )
 
 

@@ -34,14 +34,16 @@ def judged(code, arch):
 def deliberate():
     """The (name of a compilation, rule) pairs that are listed with a reason."""
     listed = tomllib.loads(Path(__file__).with_name("deliberate_findings.toml").read_text())["finding"]
-    assert all(one["reason"] for one in listed)
-    return {(one["code"], one["rule"]) for one in listed}
+    assert all(entry["reason"] for entry in listed)
+    return {(entry["code"], entry["rule"]) for entry in listed}
 
 
 def wrong_of(name, findings):
     """What is wrong and not meant to be."""
     meant = deliberate()
-    return [one for one in findings if one.verdict == "wrong" and (name, one.rule) not in meant]
+    return [
+        finding for finding in findings if finding.verdict == "wrong" and (name, finding.rule) not in meant
+    ]
 
 
 def main(words):
@@ -65,7 +67,7 @@ def main(words):
                         if finding.verdict != "right"
                     ]
                     sys.stdout.write("\n".join([f"{name}, {arch}, {language}: {dict(counts)}", *told, ""]))
-    unmet = {one for one in deliberate() if one[0] in chosen} - met
+    unmet = {entry for entry in deliberate() if entry[0] in chosen} - met
     sys.stdout.write(
         f"in all: {dict(verdicts)}; wrong and not deliberate: {faults}; listed and not met: {unmet}\n"
     )

@@ -58,8 +58,8 @@ def block(result: Mapping[str, Any]) -> str:
     ]
     for name, counted in result["classes"].items():
         later = result["classes of the later split"].get(name, {})
-        found = "sealed" if result["sealed"] else f"{later.get('found', 0)} of {sum(later.values())}"
-        cells = [sum(counted.values()), *(counted.get(verdict, 0) for verdict in VERDICTS), found]
+        last_cell = "sealed" if result["sealed"] else f"{later.get('found', 0)} of {sum(later.values())}"
+        cells = [sum(counted.values()), *(counted.get(verdict, 0) for verdict in VERDICTS), last_cell]
         lines.append(f"| {name} | {' | '.join(map(str, cells))} |")
     return "\n".join([*lines, "", "*Table: what lint says of each class of fault, cases.*"])
 

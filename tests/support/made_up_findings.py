@@ -44,7 +44,7 @@ def report(name: Callable[[], str] | None = None, *, source: bool = True) -> Lin
         return text if name is None else name()
 
     def code(kernel: str, lines: list[str], first: int) -> KernelCode:
-        found = [
+        instructions = [
             Instruction(
                 said(line),
                 Op.OTHER,
@@ -54,7 +54,7 @@ def report(name: Callable[[], str] | None = None, *, source: bool = True) -> Lin
             for at, line in enumerate(lines)
         ]
         labels = {said("$L_poll"): 7, said("$L_ready"): 10} if kernel == "consumer" else {}
-        return KernelCode(said(kernel), found, labels)
+        return KernelCode(said(kernel), instructions, labels)
 
     consumer, producer = code("consumer", CONSUMER, 14), code("producer", PRODUCER, 48)
     where = said("pair.ptx")

@@ -27,8 +27,8 @@ def outcomes() -> list[tuple[Case, Outcome]]:
         )
         for share in range(PROCESSES)
     ]
-    found = [entry for process in running for entry in json.loads(process.communicate()[0])]
-    return [(Case(**entry["case"]), Outcome(**entry["outcome"])) for entry in found]
+    entries = [entry for process in running for entry in json.loads(process.communicate()[0])]
+    return [(Case(**entry["case"]), Outcome(**entry["outcome"])) for entry in entries]
 
 
 def complaints(outcomes: list[tuple[Case, Outcome]], kind: str) -> list[str]:

@@ -65,22 +65,22 @@ def run_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, o
 def test_simulate_gives_the_papers_figure_one(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], waves: float | None, improvement: float
 ):
-    found = run_json(capsys, "simulate", "toy", *arguments)
-    assert set(found) == SIMULATE_NAMES
-    assert (found["waves"], found["improvement_points"]) == (waves, improvement)
+    document = run_json(capsys, "simulate", "toy", *arguments)
+    assert set(document) == SIMULATE_NAMES
+    assert (document["waves"], document["improvement_points"]) == (waves, improvement)
 
 
 def test_waves_are_null_where_tile_times_differ(capsys: pytest.CaptureFixture[str]):
-    found = run_json(
+    document = run_json(
         capsys, "simulate", "gpt3-mlp", "--tokens", "512", "--sync", "row", "--device", "a100-80gb"
     )
-    assert found["waves"] is None
-    assert isinstance(found["makespan_ns"], int)
+    assert document["waves"] is None
+    assert isinstance(document["makespan_ns"], int)
 
 
 def test_compare_lists_plans_with_the_baseline_first(capsys: pytest.CaptureFixture[str]):
-    found = run_json(capsys, "compare", "toy", "--sync", "tile,row")
-    rows = found["rows"]
+    document = run_json(capsys, "compare", "toy", "--sync", "tile,row")
+    rows = document["rows"]
     assert isinstance(rows, list)
     assert [row["plan"] for row in rows] == ["stream", "tile", "row"]
 

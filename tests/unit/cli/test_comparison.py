@@ -34,13 +34,13 @@ class PretendedRunner:
 
 def test_a_runner_is_measured_live_and_the_prediction_uses_its_stream_run_alone():
     plan = SemaphoreSync(RowSync(), order=Grouped(4))  # in step, so that DRAM adds nothing
-    found = compare(gpt3_mlp(1024), [plan], load("h200"), PretendedRunner())
-    assert [row.plan for row in found.rows] == ["stream", "row"]
-    assert found.source.startswith("live, h200, 2026-01-01, commit abcdef0")
-    assert "the measured stream-sync run; used: tile times of 192 and 384 blocks, 1.6 us" in found.basis
-    assert "behind them an L2 of 36 MB and 4.4 TB/s" in found.basis
-    assert found.rows[1].error_points == pytest.approx(0.0, abs=0.3)
-    assert "error" in found.table()
+    comparison = compare(gpt3_mlp(1024), [plan], load("h200"), PretendedRunner())
+    assert [row.plan for row in comparison.rows] == ["stream", "row"]
+    assert comparison.source.startswith("live, h200, 2026-01-01, commit abcdef0")
+    assert "the measured stream-sync run; used: tile times of 192 and 384 blocks, 1.6 us" in comparison.basis
+    assert "behind them an L2 of 36 MB and 4.4 TB/s" in comparison.basis
+    assert comparison.rows[1].error_points == pytest.approx(0.0, abs=0.3)
+    assert "error" in comparison.table()
 
 
 def test_a_measurement_outside_a_checkout_names_no_commit():
@@ -57,17 +57,17 @@ def test_plans_that_need_other_kernels_are_predicted_beside_the_measured_ones_an
         SemaphoreSync(RowSync()),
         Plan(StreamK()),
     ]
-    found = compare(gpt3_mlp(1024), plans, load("h200"), PretendedRunner())
-    assert [(row.plan, row.measured_ns is None) for row in found.rows] == [
+    comparison = compare(gpt3_mlp(1024), plans, load("h200"), PretendedRunner())
+    assert [(row.plan, row.measured_ns is None) for row in comparison.rows] == [
         ("stream", False),
         ("pdl", True),
         ("host", True),
         ("row", False),
         ("stream-k", True),
     ]
-    assert {plan.caveat for plan in plans if plan.caveat} <= set(found.notes)
+    assert {plan.caveat for plan in plans if plan.caveat} <= set(comparison.notes)
     assert [bool(plan.caveat) for plan in plans] == [True, True, False, True]
-    assert all(len(row.label) < found.table().index("order") for row in found.rows)
+    assert all(len(row.label) < comparison.table().index("order") for row in comparison.rows)
 
 
 def test_a_runner_that_says_what_it_refuses_measures_all_else():
@@ -76,8 +76,8 @@ def test_a_runner_that_says_what_it_refuses_measures_all_else():
             return "no Stream-K" if plan.name == "stream-k" else ""
 
     plans = [Plan(launch=DependentLaunch()), Plan(StreamK())]
-    found = compare(gpt3_mlp(1024), plans, load("h200"), Choosy())
-    assert [(row.plan, row.measured_ns is None) for row in found.rows] == [
+    comparison = compare(gpt3_mlp(1024), plans, load("h200"), Choosy())
+    assert [(row.plan, row.measured_ns is None) for row in comparison.rows] == [
         ("stream", False),
         ("pdl", False),
         ("stream-k", True),
@@ -85,29 +85,29 @@ def test_a_runner_that_says_what_it_refuses_measures_all_else():
 
 
 def test_without_runner_and_recording_only_the_prediction_is_shown_and_said_so():
-    found = compare(toy(), [SemaphoreSync(TileSync())], load("toy"), costs=zero_cost(toy(), 1_000))
-    assert found.rows[1].predicted_points == 25.0
-    assert found.rows[1].measured_points is None
-    assert "no recording" in found.source
+    comparison = compare(toy(), [SemaphoreSync(TileSync())], load("toy"), costs=zero_cost(toy(), 1_000))
+    assert comparison.rows[1].predicted_points == 25.0
+    assert comparison.rows[1].measured_points is None
+    assert "no recording" in comparison.source
 
 
 def test_the_baseline_is_put_first_whatever_the_order_of_plans():
     plans = [SemaphoreSync(TileSync()), StreamSync(), SemaphoreSync(RowSync())]
-    found = compare(toy(), plans, load("toy"), costs=zero_cost(toy(), 1_000))
-    assert [row.plan for row in found.rows] == ["stream", "tile", "row"]
+    comparison = compare(toy(), plans, load("toy"), costs=zero_cost(toy(), 1_000))
+    assert [row.plan for row in comparison.rows] == ["stream", "tile", "row"]
 
 
 def test_jupyter_shows_a_table_of_the_records_with_a_dash_for_what_was_not_measured():
-    found = compare(toy(), [SemaphoreSync(TileSync())], load("toy"), costs=zero_cost(toy(), 1000))
-    stream, tile = found.records
+    comparison = compare(toy(), [SemaphoreSync(TileSync())], load("toy"), costs=zero_cost(toy(), 1000))
+    stream, tile = comparison.records
     assert (stream["predicted_us"], tile["predicted_us"], tile["predicted_points"]) == (4.0, 3.0, 25.0)
     assert tile["measured_us"] is None
-    shown = found._repr_html_()
+    shown = comparison._repr_html_()
     assert "<td>3.0</td><td>+25.0</td>" in shown
     assert shown.count("<tr>") == 3
     assert "<td>–</td>" in shown
     assert shown.index("predicted: simulated") < shown.index("<details>")
-    hostile = replace(found, workload="<script>")
+    hostile = replace(comparison, workload="<script>")
     assert "<script>" not in hostile._repr_html_()
 
 
@@ -129,9 +129,9 @@ def test_a_gpu_that_is_required_but_missing_is_an_error_that_names_the_install_l
 
 
 def test_recordings_of_other_hardware_are_not_set_beside_a_prediction():
-    found = compare(gpt3_mlp(512), [SemaphoreSync(TileSync())], load("h200").with_sm_count(66))
-    assert found.rows[1].measured_ns is None
-    assert "no recording" in found.source
+    comparison = compare(gpt3_mlp(512), [SemaphoreSync(TileSync())], load("h200").with_sm_count(66))
+    assert comparison.rows[1].measured_ns is None
+    assert "no recording" in comparison.source
 
 
 def test_recordings_of_other_kernels_of_the_same_grid_are_not_set_beside_a_prediction():
@@ -145,18 +145,18 @@ def test_recordings_of_other_kernels_of_the_same_grid_are_not_set_beside_a_predi
 
 def test_plans_that_are_safe_for_the_same_reason_share_a_printed_line_and_have_their_own_in_the_json():
     plans = [SemaphoreSync(RowSync()), SemaphoreSync(TileSync())]
-    found = compare(gpt3_mlp(1024), plans, load("h200"))
-    own = [note for note in found.notes if "safety:" in note]
-    shown = [note for note in found.shown_notes if "safety:" in note]
+    comparison = compare(gpt3_mlp(1024), plans, load("h200"))
+    own = [note for note in comparison.notes if "safety:" in note]
+    shown = [note for note in comparison.shown_notes if "safety:" in note]
     assert [note.partition(":")[0] for note in own] == ["Row semaphores", "Tile semaphores"]
     assert [note.partition(":")[0] for note in shown] == ["Row semaphores, Tile semaphores"]
     assert {note.partition(":")[2] for note in own} == {note.partition(":")[2] for note in shown}
-    assert found.table().count("safety:") == 1
+    assert comparison.table().count("safety:") == 1
 
 
 def test_the_interval_is_of_a_plan_that_is_compared_with_stream_sync_even_if_none_gains():
-    found = compare(gpt3_mlp(256), [SemaphoreSync(RowSync())], load("h200"))
-    (interval,) = [note for note in found.notes if note.startswith("interval:")]
+    comparison = compare(gpt3_mlp(256), [SemaphoreSync(RowSync())], load("h200"))
+    (interval,) = [note for note in comparison.notes if note.startswith("interval:")]
     assert "Row semaphores" in interval
     alone = compare(gpt3_mlp(256), [StreamSync()], load("h200"))
     assert any("interval: Stream sync, +0.0 to +0.0" in note for note in alone.notes)

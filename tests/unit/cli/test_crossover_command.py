@@ -17,14 +17,14 @@ def answer(capsys, *words):
 
 
 def test_the_json_has_the_table_and_what_every_prediction_carries(capsys):
-    found = answer(capsys, "--model", "gpt3-145b", "--tp", "8", "--m", "513:768", "--device", "h200", *FEW)
-    assert [(row["m_from"], row["m_to"], row["plan"]) for row in found["table"]] == [
+    document = answer(capsys, "--model", "gpt3-145b", "--tp", "8", "--m", "513:768", "--device", "h200", *FEW)
+    assert [(row["m_from"], row["m_to"], row["plan"]) for row in document["table"]] == [
         (513, 640, "stream"),
         (641, 768, "pdl+row"),
     ]
-    assert {"gain_points", "low", "high"} <= set(found["table"][0])
-    assert {"basis", "defaults", "low", "high", "scored"} <= set(found)
-    assert found["pays_from"] == {"pdl+row grouped:4": 641}
+    assert {"gain_points", "low", "high"} <= set(document["table"][0])
+    assert {"basis", "defaults", "low", "high", "scored"} <= set(document)
+    assert document["pays_from"] == {"pdl+row grouped:4": 641}
 
 
 def test_bare_dimensions_and_a_file_are_families_too(capsys):

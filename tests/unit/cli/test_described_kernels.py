@@ -101,9 +101,9 @@ def test_without_times_the_roofline_is_taken_and_said_and_predict_wants_them(tmp
     path.write_text(
         "".join(line for line in PAIR.replace("DEVICE", "h200").splitlines(True) if "_us" not in line)
     )
-    found = found_by(capsys, "compare", str(path))
-    assert "roofline" in found["basis"]
-    assert found["scored"] is False
+    document = found_by(capsys, "compare", str(path))
+    assert "roofline" in document["basis"]
+    assert document["scored"] is False
     assert main(["predict", str(path)]) == 2
     assert "write kernel_us = " in capsys.readouterr().err
 

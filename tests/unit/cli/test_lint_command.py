@@ -76,14 +76,21 @@ def test_json_is_one_object_with_the_agreed_fields(wrong, capsys):
     document = json.loads(out)
     assert status == 1
     assert 0 < document["seconds"] < 5
-    (one,) = (one for one in document["findings"] if one["verdict"] == "wrong")
-    assert (one["kernel"], one["kind"], one["rule"], one["line"]) == ("consume", "wait", "no-acquire", 18)
+    (finding,) = (finding for finding in document["findings"] if finding["verdict"] == "wrong")
+    assert (finding["kernel"], finding["kind"], finding["rule"], finding["line"]) == (
+        "consume",
+        "wait",
+        "no-acquire",
+        18,
+    )
 
 
 def test_sarif_and_page_are_written_where_they_are_asked_for(wrong, tmp_path, capsys):
     log, page = tmp_path / "lint.sarif", tmp_path / "lint.html"
     assert run(capsys, wrong, "--sarif", log, "--html", page)[0] == 1
-    (result,) = (one for one in json.loads(log.read_text())["runs"][0]["results"] if one["kind"] == "fail")
+    (result,) = (
+        outcome for outcome in json.loads(log.read_text())["runs"][0]["results"] if outcome["kind"] == "fail"
+    )
     assert result["locations"][0]["physicalLocation"]["region"]["startLine"] == 18
     assert "the page, complete in one file" not in page.read_text()
     assert 'class="line named wrong"' in page.read_text()
@@ -99,7 +106,7 @@ def test_only_the_kernels_that_are_asked_for_are_judged(wrong, capsys):
     both = wrong.read_text() + CONSUMER.format(poll="relaxed").replace("consume", "another")
     wrong.write_text(both)
     document = json.loads(run(capsys, wrong, "--kernel", "^anoth", "--json")[1])
-    assert {one["kernel"] for one in document["findings"]} == {"another"}
+    assert {finding["kernel"] for finding in document["findings"]} == {"another"}
 
 
 @pytest.mark.parametrize(
@@ -143,5 +150,5 @@ def test_cuda_cpp_goes_through_the_installed_compiler_once_for_each_architecture
     status, out, _ = run(capsys, source, "--arch", "sm_80,sm_90a", "--instance", "consume<2>", "--json")
     assert status == 1
     assert asked == [("pair.cu", "sm_80", ("consume<2>",)), ("pair.cu", "sm_90a", ("consume<2>",))]
-    places = [one["where"] for one in json.loads(out)["findings"] if one["verdict"] == "wrong"]
+    places = [finding["where"] for finding in json.loads(out)["findings"] if finding["verdict"] == "wrong"]
     assert places == ["pair.cu, PTX for sm_80", "pair.cu, PTX for sm_90a"]

@@ -52,8 +52,8 @@ def results(folder):
 
 def printed(capsys, *arguments):
     main([str(argument) for argument in arguments])
-    found = capsys.readouterr()
-    return found.out, found.err
+    captured = capsys.readouterr()
+    return captured.out, captured.err
 
 
 def assert_harmless(text):
@@ -89,10 +89,10 @@ def test_an_argument_comes_back_as_one_printable_line(arguments, capsys):
     with pytest.raises(SystemExit) as ended:  # which argparse raises itself
         raise SystemExit(main(list(arguments)))
     assert ended.value.code == 2
-    found = capsys.readouterr()
-    assert found.out == ""
-    assert len(found.err.splitlines()) == 1
-    assert_harmless(found.err)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert len(captured.err.splitlines()) == 1
+    assert_harmless(captured.err)
 
 
 def test_json_is_ascii_and_keeps_the_names(tmp_path, capsys):

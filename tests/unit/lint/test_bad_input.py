@@ -100,9 +100,9 @@ def test_a_hostile_name_stays_on_its_line(name, nvdisasm):
     raw = name.encode()[: len(kernel)]
     data = CUBIN.replace(kernel, raw + b"_" * (len(kernel) - len(raw)))
     text = disassembler.disassembly(data, "x")
-    (found, *_) = listing_of_sass(text, "x").kernels
-    assert found.name.isprintable()
-    assert len(found.instructions) == len(listing_of_sass(TEXT, "x").kernels[0].instructions)
+    (kernel_read, *_) = listing_of_sass(text, "x").kernels
+    assert kernel_read.name.isprintable()
+    assert len(kernel_read.instructions) == len(listing_of_sass(TEXT, "x").kernels[0].instructions)
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -134,17 +134,17 @@ def test_a_program_that_takes_too_long_or_writes_too_much_is_ended(monkeypatch):
 
 def test_more_waits_and_posts_than_are_judged_are_unknown(monkeypatch):
     monkeypatch.setattr(check, "MOST_WORK", 10)
-    found = findings_of(listing_of_sass(TEXT, "x"))
-    whys = [finding.why for finding in found if finding.kind == "kernel"]
+    findings = findings_of(listing_of_sass(TEXT, "x"))
+    whys = [finding.why for finding in findings if finding.kind == "kernel"]
     assert len(whys) == 2
     assert all("more than is judged of one file" in why for why in whys)
-    assert not [finding for finding in found if finding.verdict == "right"]
+    assert not [finding for finding in findings if finding.verdict == "right"]
 
 
 def test_more_loops_than_are_searched_are_unknown(monkeypatch):
     monkeypatch.setattr(check, "MOST_SEARCHED", 10)
-    found = findings_of(listing_of_sass(TEXT, "x"))
-    (why,) = {finding.why for finding in found if finding.kernel == "consume"}
+    findings = findings_of(listing_of_sass(TEXT, "x"))
+    (why,) = {finding.why for finding in findings if finding.kernel == "consume"}
     assert why == "the file branches too much to be followed in 10 steps: check its parts one by one"
 
 

@@ -61,9 +61,9 @@ def test_text_is_ptx_or_a_disassembly(tmp_path):
 @pytest.mark.parametrize("section", [".nv_fatbin", "__nv_relfatbin"])
 def test_a_library_holds_fat_binaries_one_after_the_other(tmp_path, section):
     data = fatbin((1, 0, image("up")), (1, 0, image("down"))) + bytes(8) + fatbin((1, 0, image("sum")))
-    found = listings_of(write(tmp_path, "l.so", library(section, data)))
-    assert names(found) == [("ptx", [name]) for name in ("up", "down", "sum")]
-    assert [listing.where.rpartition(" (")[2] for listing in found] == [
+    listings = listings_of(write(tmp_path, "l.so", library(section, data)))
+    assert names(listings) == [("ptx", [name]) for name in ("up", "down", "sum")]
+    assert [listing.where.rpartition(" (")[2] for listing in listings] == [
         f"PTX {number}, sm_90)" for number in (1, 2, 3)
     ]
 
@@ -74,10 +74,10 @@ def test_what_is_compressed_is_named_where_nothing_can_unpack_it(tmp_path, monke
     for key in ("CUDA_HOME", "CUDA_PATH"):
         monkeypatch.delenv(key, raising=False)
     data = fatbin((1, 0, image("up")), (1, 0x8000, b"\x28\xb5\x2f\xfd"))
-    found = listings_of(write(tmp_path, "f.fatbin", data))
-    assert names(found) == [("ptx", ["up"]), ("sass", [])]
-    assert "PTX 2, sm_90) is compressed and was not read" in found[1].notes[0]
-    assert "pip install nvidia-cuda-cuobjdump" in found[1].notes[0]
+    listings = listings_of(write(tmp_path, "f.fatbin", data))
+    assert names(listings) == [("ptx", ["up"]), ("sass", [])]
+    assert "PTX 2, sm_90) is compressed and was not read" in listings[1].notes[0]
+    assert "pip install nvidia-cuda-cuobjdump" in listings[1].notes[0]
 
 
 def test_a_folder_is_read_file_by_file_and_what_is_damaged_is_noted(tmp_path):
@@ -85,9 +85,9 @@ def test_a_folder_is_read_file_by_file_and_what_is_damaged_is_noted(tmp_path):
         (tmp_path / folder).mkdir(exist_ok=True)
         (tmp_path / folder / name).write_bytes(image(name[0]))
     (tmp_path / "def" / "torn.cubin").write_bytes(b"\x7fELF\x02\x01")
-    found = listings_of(tmp_path)
-    assert names(found) == [("ptx", ["k"]), ("ptx", ["q"]), ("sass", [])]
-    assert "damaged" in found[2].notes[0]
+    listings = listings_of(tmp_path)
+    assert names(listings) == [("ptx", ["k"]), ("ptx", ["q"]), ("sass", [])]
+    assert "damaged" in listings[2].notes[0]
 
 
 def test_kernels_are_chosen_by_name(tmp_path):

@@ -61,8 +61,8 @@ def test_a_loop_has_header_body_and_exits():
 
 def test_a_path_without_a_fence_is_shown():
     flow = Flow(SPIN)
-    assert flow.path_without(4, 8, lambda one: one.op is Op.FENCE) == (5, 6, 7, 8)
-    assert flow.path_without(4, 8, lambda one: one.op is Op.BARRIER) is None
+    assert flow.path_without(4, 8, lambda instruction: instruction.op is Op.FENCE) == (5, 6, 7, 8)
+    assert flow.path_without(4, 8, lambda instruction: instruction.op is Op.BARRIER) is None
 
 
 def test_one_thread_waits_and_all_load():
@@ -145,8 +145,8 @@ def test_parameters_flow_into_addresses(body, roots):
     # "A;" and "B;" load the first two parameters.
     loads = body.replace("A;", "ld.param.u64 %rd1, [a];").replace("B;", "ld.param.u64 %rd2, [b];")
     code = kernel(loads + " ret;")
-    found = Flow(code).roots(len(code.instructions) - 2)
-    assert {root.removeprefix("param ") for root in found} == roots
+    traced = Flow(code).roots(len(code.instructions) - 2)
+    assert {root.removeprefix("param ") for root in traced} == roots
 
 
 def test_a_tensor_map_in_machine_code_is_the_parameter_at_its_distance_from_the_first():
@@ -241,20 +241,24 @@ L: ld.acquire.gpu.global.u32 %r2, [%rd1]; setp.lt.u32 %p1, %r2, %r1; @%p1 bra L;
 def test_the_flow_of_a_kernel_goes_through_the_functions_that_it_calls():
     code = listing_of_ptx(CALLED, "called").kernels[1]
     flow = Flow(code)
-    waits = [at for at, one in enumerate(code.instructions) if one.order == "acquire"]
+    waits = [at for at, instruction in enumerate(code.instructions) if instruction.order == "acquire"]
     assert [flow.roots(at) for at in waits] == [{"param 1"}, {"param 0"}]
     assert [(loop.header, len(loop.body)) for loop in flow.loops] == [(at, 3) for at in waits]
     load = next(
-        at for at, one in enumerate(code.instructions) if one.space == "global" and one.order == "weak"
+        at
+        for at, instruction in enumerate(code.instructions)
+        if instruction.space == "global" and instruction.order == "weak"
     )
     assert (flow.dominates(waits[0], load), flow.dominates(load, waits[1])) == (True, True)
-    assert [one.target for one in code.instructions if one.op is Op.CALL] == ["elsewhere"]
+    assert [instruction.target for instruction in code.instructions if instruction.op is Op.CALL] == [
+        "elsewhere"
+    ]
 
 
 def test_recursion_stays_a_call():
     text = ".version 9.0 .func f() { call.uni f; ret; } .entry k() { call.uni f; ret; }"
     code = listing_of_ptx(text.replace("9.0 ", "9.0\n"), "endless").kernels[1]
-    assert [one.op for one in code.instructions] == [Op.CALL, Op.BRANCH, Op.RETURN]
+    assert [instruction.op for instruction in code.instructions] == [Op.CALL, Op.BRANCH, Op.RETURN]
 
 
 def test_a_pointer_that_was_put_into_local_memory_keeps_its_root():

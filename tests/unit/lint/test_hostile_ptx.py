@@ -137,11 +137,11 @@ def test_a_kernel_that_branches_too_much_is_given_up_and_said_to_be(monkeypatch)
 
 
 def test_kernels_that_were_checked_are_not_kept():
-    before = len([one for one in gc.get_objects() if isinstance(one, Flow)])
+    before = len([value for value in gc.get_objects() if isinstance(value, Flow)])
     asked(WHOLE)
     findings_of(listing_of_ptx(WHOLE, "once.ptx"))
     gc.collect()
-    assert len([one for one in gc.get_objects() if isinstance(one, Flow)]) <= before
+    assert len([value for value in gc.get_objects() if isinstance(value, Flow)]) <= before
 
 
 def test_names_that_are_markup_or_control_characters_stay_text():

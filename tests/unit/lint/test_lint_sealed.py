@@ -35,8 +35,8 @@ def test_no_sealed_case_is_among_the_others():
 def test_what_was_kept_at_the_opening_was_said_of_the_split_as_sealed():
     opened = json.loads(OPENING.read_text())
     assert opened["sha256"] == SHA256
-    assert [one["case"] for one in opened["cases"]] == [case.name for case in SEALED]
-    said = Counter(one["verdict"] for one in opened["cases"])
+    assert [entry["case"] for entry in opened["cases"]] == [case.name for case in SEALED]
+    said = Counter(entry["verdict"] for entry in opened["cases"])
     assert said == sum((Counter(counted) for counted in opened["families"].values()), Counter())
 
 

@@ -142,19 +142,29 @@ def only(line, declared=""):
     ],
 )
 def test_an_opcode_says_what_it_does_to_memory(line, op, space, order, scope, size):
-    found = only(line)
-    assert (found.op, found.space, found.order, found.scope, found.bytes) == (op, space, order, scope, size)
+    instruction = only(line)
+    assert (instruction.op, instruction.space, instruction.order, instruction.scope, instruction.bytes) == (
+        op,
+        space,
+        order,
+        scope,
+        size,
+    )
 
 
 def test_operands_are_registers_addresses_and_constants():
-    found = only("@!%p2 atom.add.release.gpu.global.u32 %r4, [%rd1+8], 0x10;")
-    assert (found.defines, found.uses, found.guard) == (("%r4",), ("%rd1", "%p2"), "!%p2")
-    assert (found.address, found.value) == (Address("%rd1", 8), 16)
+    instruction = only("@!%p2 atom.add.release.gpu.global.u32 %r4, [%rd1+8], 0x10;")
+    assert (instruction.defines, instruction.uses, instruction.guard) == (("%r4",), ("%rd1", "%p2"), "!%p2")
+    assert (instruction.address, instruction.value) == (Address("%rd1", 8), 16)
 
 
 def test_parameters_are_named_by_their_number():
-    found = only("ld.param.u64 %rd1, [k_param_0+16];")
-    assert (found.symbols, found.address, found.space) == (("param 0",), Address("param 0", 16), "param")
+    instruction = only("ld.param.u64 %rd1, [k_param_0+16];")
+    assert (instruction.symbols, instruction.address, instruction.space) == (
+        ("param 0",),
+        Address("param 0", 16),
+        "param",
+    )
 
 
 def test_the_address_of_a_copy_is_that_of_global_memory():
@@ -177,13 +187,17 @@ def test_the_address_of_a_copy_is_that_of_global_memory():
     ],
 )
 def test_barriers_and_waits_have_their_number(line, count, value):
-    found = only(line)
-    assert (found.count, found.value) == (count, value)
+    instruction = only(line)
+    assert (instruction.count, instruction.value) == (count, value)
 
 
 def test_an_opcode_to_come_is_other_and_its_registers_are_read():
-    found = only("frobnicate.sync.v2.u99 {%r1, %r2}, %rd3, [%rd4], 7;")
-    assert (found.op, found.defines, found.uses) == (Op.OTHER, ("%r1", "%r2"), ("%rd3", "%rd4"))
+    instruction = only("frobnicate.sync.v2.u99 {%r1, %r2}, %rd3, [%rd4], 7;")
+    assert (instruction.op, instruction.defines, instruction.uses) == (
+        Op.OTHER,
+        ("%r1", "%r2"),
+        ("%rd3", "%rd4"),
+    )
 
 
 KERNEL = """
@@ -227,19 +241,27 @@ def test_a_kernel_has_name_parameters_threads_and_labels():
 
 def test_names_in_braces_are_told_apart():
     (kernel,) = listing_of_ptx(KERNEL, "pair.ptx").kernels
-    assert [one.target for one in kernel.instructions if one.target] == [
+    assert [instruction.target for instruction in kernel.instructions if instruction.target] == [
         "LOOP@1",
         "LOOP@2",
         "$WAIT",
         "helper",
         "$WAIT,$END",
     ]
-    assert [one.defines for one in kernel.instructions[1:5]] == [("t1@1",), ("p@1",), (), ("p@2",)]
+    assert [instruction.defines for instruction in kernel.instructions[1:5]] == [
+        ("t1@1",),
+        ("p@1",),
+        (),
+        ("p@2",),
+    ]
 
 
 def test_an_instruction_knows_its_line_in_text_and_source():
     (kernel,) = listing_of_ptx(KERNEL, "pair.ptx").kernels
-    assert [(one.listing_line, one.source) for one in (kernel.instructions[0], kernel.instructions[7])] == [
+    assert [
+        (instruction.listing_line, instruction.source)
+        for instruction in (kernel.instructions[0], kernel.instructions[7])
+    ] == [
         (13, SourceLine("/src/pair.cu", 12)),
         (21, SourceLine("/src/pair.cu", 14)),
     ]

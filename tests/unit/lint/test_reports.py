@@ -19,7 +19,7 @@ URI = re.compile(r"(file:///)?[A-Za-z0-9\-._~/%]+")
 def test_the_kernel_with_something_wrong_comes_first_and_in_it_the_worst():
     kernels = report().kernels
     assert [(part.kernel, part.verdict) for part in kernels] == [("consumer", "wrong"), ("producer", "right")]
-    assert [one.verdict for one in kernels[0].findings] == ["wrong", "unknown", "right"]
+    assert [finding.verdict for finding in kernels[0].findings] == ["wrong", "unknown", "right"]
 
 
 def test_the_headline_counts_every_verdict_and_names_no_other():
@@ -29,10 +29,10 @@ def test_the_headline_counts_every_verdict_and_names_no_other():
 
 
 def test_a_line_is_one_of_the_file_where_the_instruction_is_in_it_or_comes_from_it():
-    found = report()
-    poll = found.findings[2].instruction
-    assert found.line_of(poll) == poll.listing_line == 21
-    assert replace(found, file="src/pair.cu").line_of(poll) == poll.source.line == 13
+    made = report()
+    poll = made.findings[2].instruction
+    assert made.line_of(poll) == poll.listing_line == 21
+    assert replace(made, file="src/pair.cu").line_of(poll) == poll.source.line == 13
 
 
 def test_the_text_quotes_what_is_wrong_with_its_loads_its_reason_and_its_fix():
@@ -47,17 +47,17 @@ def test_the_text_quotes_what_is_wrong_with_its_loads_its_reason_and_its_fix():
 
 
 def test_a_finding_with_many_instructions_quotes_some_and_counts_the_rest():
-    found = report()
-    long = replace(found.findings[2], others=found.listings[0].kernels[1].instructions[8:19])
-    assert "... and 6 more" in findings_text(replace(found, findings=[long]))
+    made = report()
+    long = replace(made.findings[2], others=made.listings[0].kernels[1].instructions[8:19])
+    assert "... and 6 more" in findings_text(replace(made, findings=[long]))
 
 
 def test_json_has_the_agreed_fields_and_every_finding():
     document = findings_document(report())
     assert list(document)[:2] == ["findings", "seconds"]
     assert len(document["findings"]) == 4
-    for one in document["findings"]:
-        assert list(one)[:5] == ["kernel", "kind", "verdict", "why", "line"]
+    for entry in document["findings"]:
+        assert list(entry)[:5] == ["kernel", "kind", "verdict", "why", "line"]
     assert document["findings"][0]["line"] == 21
     assert document["counts"] == {"wrong": 1, "unknown": 1, "right": 2}
     json.dumps(document)
@@ -120,17 +120,17 @@ OBJECTS = {
 }
 
 
-def require_object(kind: str, found: object) -> None:
+def require_object(kind: str, value: object) -> None:
     """That it and the objects in it have the properties that the schema requires, and no unknown one."""
-    if isinstance(found, list):
-        for one in found:
-            require_object(kind, one)
+    if isinstance(value, list):
+        for entry in value:
+            require_object(kind, entry)
         return
     required, optional, held = OBJECTS[kind]
-    assert isinstance(found, dict), kind
-    assert set(required.split()) <= set(found) <= {*required.split(), *optional.split()}, kind
-    for name in found.keys() & held.keys():
-        require_object(held[name], found[name])
+    assert isinstance(value, dict), kind
+    assert set(required.split()) <= set(value) <= {*required.split(), *optional.split()}, kind
+    for name in value.keys() & held.keys():
+        require_object(held[name], value[name])
 
 
 def test_the_check_of_sarif_refuses_what_is_missing_and_what_the_schema_does_not_have():
@@ -183,7 +183,10 @@ def test_sarif_holds_what_is_wrong_or_unknown_with_rules_and_places():
     assert (unknown["kind"], unknown["level"]) == ("open", "none")
     place = wrong["locations"][0]["physicalLocation"]
     assert (place["artifactLocation"]["uri"], place["region"]["startLine"]) == ("pair.cu", 13)
-    assert [one["physicalLocation"]["region"]["startLine"] for one in wrong["relatedLocations"]] == [16, 18]
+    assert [entry["physicalLocation"]["region"]["startLine"] for entry in wrong["relatedLocations"]] == [
+        16,
+        18,
+    ]
     (rule, _) = log["runs"][0]["tool"]["driver"]["rules"]
     assert RULES["no-acquire"].fix in rule["help"]["text"]
     assert log["runs"][0]["properties"] == {"wrong": 1, "unknown": 1, "right": 2}
@@ -195,12 +198,12 @@ def test_sarif_without_source_lines_points_into_the_listing():
 
 
 def test_a_fingerprint_stays_where_lines_are_added_above_and_changes_with_the_instruction():
-    found = report()
-    wrong = found.findings[2]
+    made = report()
+    wrong = made.findings[2]
 
     def fingerprint(**changes: object) -> str:
         moved = replace(wrong, instruction=replace(wrong.instruction, **changes))
-        return results(sarif_log(replace(found, findings=[moved])))[0]["partialFingerprints"]
+        return results(sarif_log(replace(made, findings=[moved])))[0]["partialFingerprints"]
 
     assert fingerprint(listing_line=99) == fingerprint()
     assert fingerprint(text="ld.volatile.global.u32 %r2, [%rd4];") != fingerprint()
@@ -219,13 +222,13 @@ def test_no_name_breaks_a_report_or_moves_the_cursor(start):
 
 
 def test_a_kernel_in_which_nothing_was_found_is_told_in_every_report():
-    found = report()
+    made = report()
     nothing = Finding("fill", "kernel", "", "unknown", "no wait or post was found", where="pair.ptx")
-    found = replace(found, findings=[nothing])
-    assert "unknown  kernel: nothing to judge" in findings_text(found)
-    require_valid(sarif_log(found))
-    assert results(sarif_log(found))[0]["ruleId"] == "unjudged-kernel"
-    assert findings_document(found)["findings"][0]["line"] is None
+    made = replace(made, findings=[nothing])
+    assert "unknown  kernel: nothing to judge" in findings_text(made)
+    require_valid(sarif_log(made))
+    assert results(sarif_log(made))[0]["ruleId"] == "unjudged-kernel"
+    assert findings_document(made)["findings"][0]["line"] is None
 
 
 def test_a_file_in_which_nothing_was_found_is_reported_as_that():

@@ -129,8 +129,8 @@ def test_a_load_above_a_wait_that_guards_stores_is_wrong_only_where_it_is_said_t
 
 
 def test_an_unbounded_spin_is_right_and_said():
-    found = [f for f in judged(ACQUIRING + BARRIER + LOAD) if f[1] == "unbounded-spin"]
-    assert found == [("right", "unbounded-spin")]
+    spins = [f for f in judged(ACQUIRING + BARRIER + LOAD) if f[1] == "unbounded-spin"]
+    assert spins == [("right", "unbounded-spin")]
 
 
 def test_a_trigger_without_a_wait_in_the_other_kernel_is_wrong():
@@ -198,10 +198,12 @@ def test_a_dependent_of_a_chain_waits_for_the_grid_whose_data_it_is_said_to_read
     wired = "griddepcontrol.wait;\n" + LOAD + STORE + "griddepcontrol.launch_dependents;\nret;\n}\n"
     name = HEAD.partition(".visible")[2].replace(" k(", " next(")
     file = f"{HEAD}{wired}.visible{name}{wired.replace('griddepcontrol.wait;', '')}"
-    found = findings_of(listing_of_ptx(file, "chain.ptx"), Known(produced=frozenset({"next:0"})))
-    assert "one-sided-dependent-launch" in {one.rule for one in found if one.verdict == "wrong"}
+    findings = findings_of(listing_of_ptx(file, "chain.ptx"), Known(produced=frozenset({"next:0"})))
+    assert "one-sided-dependent-launch" in {
+        finding.rule for finding in findings if finding.verdict == "wrong"
+    }
     whole = findings_of(listing_of_ptx(file, "chain.ptx"), Known(produced=frozenset({"k:0"})))
-    assert not [one for one in whole if one.verdict == "wrong"]
+    assert not [entry for entry in whole if entry.verdict == "wrong"]
 
 
 EDGE = "setp.gt.u32 %p3, %r1, 199;\n@%p3 bra PAST;\n"
@@ -217,8 +219,8 @@ def test_a_barrier_that_some_threads_pass_by_and_go_on_is_divergent():
 
 
 def test_what_a_barrier_found_is_the_same_for_all_and_parts_no_threads():
-    found = "bar.red.or.pred %p4, 0, %p1;\n@%p4 bra PAST;\n"
-    assert "divergent-barrier" not in wrong(found + STORE + BARRIER + "PAST:\n" + POST)
+    vote = "bar.red.or.pred %p4, 0, %p1;\n@%p4 bra PAST;\n"
+    assert "divergent-barrier" not in wrong(vote + STORE + BARRIER + "PAST:\n" + POST)
 
 
 def test_a_size_of_run_time_may_be_a_multiple_of_the_blocks():

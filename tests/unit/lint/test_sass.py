@@ -30,22 +30,22 @@ def only(line):
 
 
 def test_a_strong_load_names_its_registers_and_its_address():
-    found = only("@!P0 LDG.E.64.STRONG.GPU R4, desc[UR6][R2.64+0x8]")
-    assert (found.op, found.space, found.order, found.scope, found.bytes) == (
+    instruction = only("@!P0 LDG.E.64.STRONG.GPU R4, desc[UR6][R2.64+0x8]")
+    assert (instruction.op, instruction.space, instruction.order, instruction.scope, instruction.bytes) == (
         *(Op.LOAD, "global", "relaxed", "gpu"),
         8,
     )
-    assert found.address == Address("R2", 8)
-    assert found.defines == ("R4", "R5")
-    assert set(found.uses) == {"R2", "R3", "UR6", "UR7", "P0"}
-    assert found.guard == "!P0"
+    assert instruction.address == Address("R2", 8)
+    assert instruction.defines == ("R4", "R5")
+    assert set(instruction.uses) == {"R2", "R3", "UR6", "UR7", "P0"}
+    assert instruction.guard == "!P0"
 
 
 def test_a_store_reads_all_the_registers_that_it_stores():
-    found = only("STG.E.128 [R2.64+-0x10], R8")
-    assert found.address == Address("R2", -16)
-    assert set(found.uses) == {"R2", "R3", "R8", "R9", "R10", "R11"}
-    assert found.defines == ()
+    instruction = only("STG.E.128 [R2.64+-0x10], R8")
+    assert instruction.address == Address("R2", -16)
+    assert set(instruction.uses) == {"R2", "R3", "R8", "R9", "R10", "R11"}
+    assert instruction.defines == ()
 
 
 @pytest.mark.parametrize(
@@ -65,9 +65,9 @@ def test_constant_banks_are_parameters_and_variables(line, symbols):
 
 
 def test_a_carry_out_is_written_and_a_carry_in_is_read():
-    found = only("IADD3.X R3, P1, P2, R5, RZ, R7, P3, !PT")
-    assert found.defines == ("R3", "P1", "P2")
-    assert set(found.uses) == {"R5", "R7", "P3"}
+    instruction = only("IADD3.X R3, P1, P2, R5, RZ, R7, P3, !PT")
+    assert instruction.defines == ("R3", "P1", "P2")
+    assert set(instruction.uses) == {"R5", "R7", "P3"}
 
 
 @pytest.mark.parametrize(
@@ -81,25 +81,27 @@ def test_a_carry_out_is_written_and_a_carry_in_is_read():
     ],
 )
 def test_what_a_depbar_waits_for_is_told_by_its_neighbours(lines, op):
-    (wait,) = [found for found in kernel(*lines).instructions if found.text.startswith("DEPBAR")]
+    (wait,) = [
+        instruction for instruction in kernel(*lines).instructions if instruction.text.startswith("DEPBAR")
+    ]
     assert wait.op is op
     assert wait.count == (None if op is Op.OTHER else 1)
 
 
 def test_what_never_runs_is_left_out_and_labels_stay_right():
-    found = kernel(
+    code = kernel(
         *("@!PT LDS RZ, [RZ]", ".L_x_0:", "BRA.U !UP0, `(.L_x_0)", "EXIT"),
         *(".L_x_1:", "BRA `(.L_x_1)", "NOP", "NOP"),
     )
-    assert [instruction.op for instruction in found.instructions] == [Op.BRANCH, Op.EXIT]
-    assert found.labels[".L_x_0"] == 0
-    assert found.instructions[0].target == ".L_x_0"
-    assert found.instructions[0].guard == "!UP0"
+    assert [instruction.op for instruction in code.instructions] == [Op.BRANCH, Op.EXIT]
+    assert code.labels[".L_x_0"] == 0
+    assert code.instructions[0].target == ".L_x_0"
+    assert code.instructions[0].guard == "!UP0"
 
 
 def test_a_branch_by_a_table_names_its_targets():
-    found = only('BRXU UR4 -0xa0  (*"BRANCH_TARGETS .L_x_3,.L_x_4"*)')
-    assert found.target == ".L_x_3,.L_x_4"
+    instruction = only('BRXU UR4 -0xa0  (*"BRANCH_TARGETS .L_x_3,.L_x_4"*)')
+    assert instruction.target == ".L_x_3,.L_x_4"
 
 
 def test_a_function_behind_a_kernel_is_a_kernel_of_its_own_and_stands_for_its_calls():
@@ -126,8 +128,12 @@ def test_a_clock_and_the_thread_index_are_special_registers():
 
 
 def test_an_opcode_to_come_is_other_and_its_registers_are_read():
-    found = only("FROBNICATE.X3 R4, R6, UR7, P2")
-    assert (found.op, found.defines, set(found.uses)) == (Op.OTHER, ("R4",), {"R6", "UR7", "P2"})
+    instruction = only("FROBNICATE.X3 R4, R6, UR7, P2")
+    assert (instruction.op, instruction.defines, set(instruction.uses)) == (
+        Op.OTHER,
+        ("R4",),
+        {"R6", "UR7", "P2"},
+    )
 
 
 def test_a_branch_past_a_warp_barrier_that_is_met_is_that_barrier():

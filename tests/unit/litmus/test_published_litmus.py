@@ -14,7 +14,7 @@ def test_there_are_enough_published_tests_and_each_says_something():
 
 @pytest.mark.parametrize("case", published(), ids=lambda case: case.name)
 def test_outcomes_are_as_published(case: PublishedTest):
-    found = outcomes(case.test)
-    missing = [c.text for c in case.allowed if not any(map(c.holds, found))]
-    present = [c.text for c in case.forbidden if any(map(c.holds, found))]
-    assert (missing, present) == ([], []), sorted(found)
+    result = outcomes(case.test)
+    missing = [c.text for c in case.allowed if not any(map(c.holds, result))]
+    present = [c.text for c in case.forbidden if any(map(c.holds, result))]
+    assert (missing, present) == ([], []), sorted(result)

@@ -51,45 +51,45 @@ def test_the_command_prints_text_and_json_and_writes_a_page(tmp_path, capsys):
     assert "decode, 1 sequences of 2,047 cached keys" in capsys.readouterr().out
     assert "one layer" in page.read_text("utf-8").lower()
     assert main([*words, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [way["sync"] for way in found["ways"]] == ["stream", "pdl"]
-    for way in found["ways"]:
+    document = json.loads(capsys.readouterr().out)
+    assert [way["sync"] for way in document["ways"]] == ["stream", "pdl"]
+    for way in document["ways"]:
         assert abs(sum(way["parts_ns"].values()) - way["layer_ns"]) <= len(PART_NAMES)
 
 
 def test_a_gain_has_its_interval_and_the_history_of_such_predictions():
-    found = pass_of("gpt3-145b", H200, 1024, ways=("stream", "pdl+row", "chained+pdl+row"))
-    stream, usual, chained = found.ways
+    timed = pass_of("gpt3-145b", H200, 1024, ways=("stream", "pdl+row", "chained+pdl+row"))
+    stream, usual, chained = timed.ways
     assert (stream.forecast.low, stream.forecast.high) == (0, 0)
     assert usual.forecast.low < usual.forecast.points < usual.forecast.high
     assert usual.forecast.scored
     assert chained.forecast.scored
     assert chained.forecast.kind != usual.forecast.kind
     assert chained.layer_ns < usual.layer_ns
-    text = pass_text(found)
+    text = pass_text(timed)
     assert f"{chained.forecast.low:+.1f} to {chained.forecast.high:+.1f}" in text
     assert "before: layer, device constants, semaphores by pdl: median error" in text
-    assert f"verdict: {found.best.word}" in text
-    assert not found.gains_nothing
+    assert f"verdict: {timed.best.word}" in text
+    assert not timed.gains_nothing
 
 
 def test_an_interval_that_is_a_guess_is_in_brackets_and_a_gain_within_it_is_no_verdict():
     stream, rows = SMALL.ways
     guess = Forecast(points=4.0, low=-6.0, high=14.0, kind="of nobody")
-    found = replace(SMALL, ways=(stream, replace(rows, forecast=guess)))
-    assert found.best is stream
-    assert "(-6.0 to +14.0)" in pass_text(found)
+    timed = replace(SMALL, ways=(stream, replace(rows, forecast=guess)))
+    assert timed.best is stream
+    assert "(-6.0 to +14.0)" in pass_text(timed)
     assert "verdict: stream; pdl+row is predicted to gain +4.0 points, too few to be sure of" in pass_text(
-        found
+        timed
     )
     sure = replace(SMALL, ways=(stream, replace(rows, forecast=replace(guess, low=1.0))))
     assert "verdict: pdl+row, +4.0 points" in pass_text(sure)
 
 
 def test_where_no_way_gains_a_point_the_verdict_says_so():
-    found = pass_of("qwen2.5-0.5b", H200, 1024, ways=("stream", "pdl+row"))
-    assert found.gains_nothing == (found.gain_points(found.ways[1]) < 1)
-    assert ("nothing to gain here" in pass_text(found)) == found.gains_nothing
+    timed = pass_of("qwen2.5-0.5b", H200, 1024, ways=("stream", "pdl+row"))
+    assert timed.gains_nothing == (timed.gain_points(timed.ways[1]) < 1)
+    assert ("nothing to gain here" in pass_text(timed)) == timed.gains_nothing
 
 
 @pytest.mark.parametrize(

@@ -106,8 +106,10 @@ def test_the_hole_between_two_that_alternate_is_filled_once(tmp_path: Path):
 def test_no_more_can_be_won_than_is_lost(path: Path):
     advice = advice_of(path)
     alternatives = [advice, *(advice.marked({pair.number: True}) for pair in advice.visible_pairs[:3])]
-    for one in alternatives:
-        assert one.recoverable_ns <= (one.tail_loss_ns + one.launch_gap_ns) * (1 + 1e-6)
+    for alternative in alternatives:
+        assert alternative.recoverable_ns <= (alternative.tail_loss_ns + alternative.launch_gap_ns) * (
+            1 + 1e-6
+        )
     assert sum(pair["recoverable_ns"] for pair in advice_document(advice)["pairs"]) <= (
         advice.tail_loss_ns + advice.launch_gap_ns
     )
@@ -185,13 +187,11 @@ def test_another_tile_halves_the_price_of_a_nearly_empty_last_wave(tmp_path: Pat
     events = [kernel("cutlass_gemm_256x128_32x3", 0.5, 200, grid=[135, 1, 1], **block), kernel("b", 300, 1)]
     advice = advise(load_profile(write_trace(tmp_path, events)))
     gemm = next(k for k in advice.kernels if k.name.kind == "gemm")
-    found = other_tile(gemm)
-    assert found is not None
-    assert found.tile in {(128, 128), (256, 64)}
-    assert found.waves == pytest.approx(270 / 264)
+    tile = other_tile(gemm)
+    assert tile is not None
+    assert tile.tile in {(128, 128), (256, 64)}
+    assert tile.waves == pytest.approx(270 / 264)
     assert (
-        found.saving.low_ns
-        < found.saving.likely_ns
-        == pytest.approx(200_000 * (1 - 1.72 / 2 / 0.91), rel=0.01)
+        tile.saving.low_ns < tile.saving.likely_ns == pytest.approx(200_000 * (1 - 1.72 / 2 / 0.91), rel=0.01)
     )
     assert advice.other_tiles[0][0] is gemm

@@ -21,12 +21,12 @@ def test_a_pair_written_out_is_read_back_and_predicted(tmp_path: Path, advices: 
     pair = advices["v100"].pair(4)
     path = tmp_path / "pair.toml"
     path.write_text(pair_toml(pair, "v100"))
-    found = load_description(path)
-    first, second = found.pipeline.stages
+    description = load_description(path)
+    first, second = description.pipeline.stages
     assert (first.grid.size, second.grid.size) == (pair.producer.shape.blocks, pair.consumer.shape.blocks)
     assert first.kernel.block.registers == pair.producer.shape.registers
-    assert found.kernel_ns["producer"] == pytest.approx(pair.producer.mean_ns, abs=1)
-    verdict = verdict_on(found.pipeline, found.device, found.kernel_ns)
+    assert description.kernel_ns["producer"] == pytest.approx(pair.producer.mean_ns, abs=1)
+    verdict = verdict_on(description.pipeline, description.device, description.kernel_ns)
     assert verdict.low <= verdict.improvement_points <= verdict.high
 
 
@@ -82,19 +82,19 @@ def test_the_command_prints_one_json_object_with_the_agreed_names(
     name: str, capsys: pytest.CaptureFixture[str]
 ):
     assert main(["advise", str(REAL[name]), "--json", "--verdicts", "0"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    document = json.loads(capsys.readouterr().out)
     top = {"device", "kernels", "compute_ns", "tail_loss_ns", "launch_gap_ns", "blind_share", "pairs"}
     told = set(Forecast(0.0, 0.0, 0.0).as_json())
     assert {"basis", "defaults", "low", "high", "scored"} <= told
-    assert found.pop("verdicts") == []
-    assert set(found) == top | told
+    assert document.pop("verdicts") == []
+    assert set(document) == top | told
     each = {"producer", "consumer", "count", "recoverable_ns", "low_ns", "high_ns"}
-    assert found["pairs"]
-    assert all(set(pair) == each | told for pair in found["pairs"])
-    for one in (found, *found["pairs"]):
-        assert one["low"] <= one["improvement_points"] <= one["high"]
-        assert one["scored"] is False
-        assert "estimated, not simulated" in one["basis"]
+    assert document["pairs"]
+    assert all(set(pair) == each | told for pair in document["pairs"])
+    for entry in (document, *document["pairs"]):
+        assert entry["low"] <= entry["improvement_points"] <= entry["high"]
+        assert entry["scored"] is False
+        assert "estimated, not simulated" in entry["basis"]
 
 
 def test_the_command_writes_the_report_and_the_pair(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

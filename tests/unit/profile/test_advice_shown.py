@@ -34,9 +34,9 @@ def test_a_line_has_one_unit_and_the_table_says_what_it_leaves_out(advices: dict
     assert "would save 0.09 ms (-0.22 to 0.17 ms), 0.2 % of" in text
     assert len(pair_rows(advice)) < len(advice.pairs)
     assert f"The first {len(pair_rows(advice))} of {len(advice.pairs)} pairs" in text
-    one = advise(load_profile(ROOT / "gpu" / "results" / "advice" / "triton-gelu-m1536.json.gz"))
-    assert "Together" not in findings(one)[0]
-    assert not pairs_left_out(one)
+    advice = advise(load_profile(ROOT / "gpu" / "results" / "advice" / "triton-gelu-m1536.json.gz"))
+    assert "Together" not in findings(advice)[0]
+    assert not pairs_left_out(advice)
 
 
 def test_another_tile_says_what_differs(advices: dict[str, Advice]):

@@ -29,9 +29,9 @@ def test_the_largest_grid_that_cuda_launches_costs_nothing(tmp_path: Path):
         kernel("b", 10.5, 10, grid=largest),
         kernel("c", 20.5, 10),
     ]
-    found = advise(load_profile(write_trace(tmp_path, events)))
-    assert all(math.isfinite(pair.saving.likely_ns) for pair in found.pairs)
-    assert found.recoverable_ns >= 0
+    advice = advise(load_profile(write_trace(tmp_path, events)))
+    assert all(math.isfinite(pair.saving.likely_ns) for pair in advice.pairs)
+    assert advice.recoverable_ns >= 0
 
 
 def stepwise(hole: Hole, ready: float, consumer: Waves, consumer_ns: float) -> float:
@@ -99,8 +99,8 @@ def test_times_that_add_up_to_more_than_64_bits_are_refused(tmp_path: Path):
 @pytest.mark.parametrize("ts", [-9e15, 9e15, -2e15, 2e15])
 def test_no_time_of_a_profile_is_negative(ts: float, tmp_path: Path):
     events = [kernel("a", 0.5, 10), kernel("b", 10.5, 10), kernel("c", ts, 10)]
-    found = advise(load_profile(write_trace(tmp_path, events)))
-    assert min(found.compute_ns, found.launch_gap_ns, found.pause_ns, found.profile.span_ns) >= 0
+    advice = advise(load_profile(write_trace(tmp_path, events)))
+    assert min(advice.compute_ns, advice.launch_gap_ns, advice.pause_ns, advice.profile.span_ns) >= 0
 
 
 def test_device_properties_cost_no_memory_beyond_the_few_that_are_read(tmp_path: Path):

@@ -212,9 +212,9 @@ def test_a_wrong_value_in_one_kernel_costs_that_kernel_at_most(field: str, value
 
 def test_a_trace_in_memory_gives_the_profile_of_its_file():
     trace = json.loads(gzip.decompress(REAL["h100"].read_bytes()), parse_float=Decimal)
-    found = profile_of_trace(REAL["h100"].name, trace)
+    profile = profile_of_trace(REAL["h100"].name, trace)
     from_file = load_kineto(REAL["h100"])
-    assert found.shapes == from_file.shapes
-    assert (found.launches.start_ns == from_file.launches.start_ns).all()
-    assert (found.launches.host_ns == from_file.launches.host_ns).all()
-    assert found.notes == from_file.notes
+    assert profile.shapes == from_file.shapes
+    assert (profile.launches.start_ns == from_file.launches.start_ns).all()
+    assert (profile.launches.host_ns == from_file.launches.host_ns).all()
+    assert profile.notes == from_file.notes

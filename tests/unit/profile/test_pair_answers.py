@@ -57,21 +57,21 @@ def answers_of(folder: Path, text: str) -> PairAnswers:
 
 
 def test_sizes_and_tiles_make_columns_and_rows_of_a_flat_launch(tmp_path: Path, advice: Advice):
-    found = pair_description(advice.pair(1), answers_of(tmp_path, ANSWERS))
-    assert [str(stage.grid) for stage in found.pipeline.stages] == ["24 x 8", "16 x 8"]
-    assert str(found.pipeline.dependencies[0].needs[0]) == "producer[:, y]"
-    assert found.pipeline.stages[0].main_loop.wait_place == "block-barrier"
-    assert found.kernel_ns == {"producer": 100_000, "consumer": 90_500}
+    description = pair_description(advice.pair(1), answers_of(tmp_path, ANSWERS))
+    assert [str(stage.grid) for stage in description.pipeline.stages] == ["24 x 8", "16 x 8"]
+    assert str(description.pipeline.dependencies[0].needs[0]) == "producer[:, y]"
+    assert description.pipeline.stages[0].main_loop.wait_place == "block-barrier"
+    assert description.kernel_ns == {"producer": 100_000, "consumer": 90_500}
 
 
 def test_the_text_is_read_back_as_the_same_pair(tmp_path: Path, advice: Advice):
     answers = answers_of(tmp_path, ANSWERS)
     path = tmp_path / "pair.toml"
     path.write_text(pair_toml(advice.pair(1), "a profile", answers))
-    found, again = pair_description(advice.pair(1), answers), load_description(path)
-    assert again.pipeline.stages == found.pipeline.stages
-    assert again.pipeline.dependencies == found.pipeline.dependencies
-    assert again.kernel_ns == found.kernel_ns
+    described, again = pair_description(advice.pair(1), answers), load_description(path)
+    assert again.pipeline.stages == described.pipeline.stages
+    assert again.pipeline.dependencies == described.pipeline.dependencies
+    assert again.kernel_ns == described.kernel_ns
     assert "said by its author: the consumer reads producer[:, y]" in path.read_text()
     assert "ASSUMED" in pair_toml(advice.pair(1), "a profile")
 
@@ -101,8 +101,8 @@ def test_what_is_read_follows_from_a_word_and_the_grids(
     consumer = {} if second is None else {"m": 1024, "n": 2048, "k": 6144, "tile": second}
     blocks = 192 if first is None else 8 * (columns // first[1])
     advice = advice_of(flat_pair(tmp_path, grids=((blocks, 1, 1), (128, 1, 1))))
-    found = pair_description(advice.pair(1), PairAnswers(1, producer, consumer, reads))
-    ours = str(found.pipeline.dependencies[0].needs[0]).replace("(", "").replace(")", "")
+    description = pair_description(advice.pair(1), PairAnswers(1, producer, consumer, reads))
+    ours = str(description.pipeline.dependencies[0].needs[0]).replace("(", "").replace(")", "")
     assert ours == needs.replace("(", "").replace(")", "")
 
 
@@ -111,9 +111,9 @@ def test_a_persistent_kernel_can_be_described_by_its_tiles(tmp_path: Path):
     with pytest.raises(DescriptionError, match=r"persistent\. Answer with m, n, k and tile"):
         pair_description(advice.pair(1))
     sizes = {"m": 2048, "n": 4096, "k": 4096, "tile": [128, 128, 64]}
-    found = pair_description(advice.pair(1), PairAnswers(1, sizes, sizes, "row"))
-    assert [str(stage.grid) for stage in found.pipeline.stages] == ["32 x 16", "32 x 16"]
-    assert all(stage.main_loop.is_persistent for stage in found.pipeline.stages)
+    description = pair_description(advice.pair(1), PairAnswers(1, sizes, sizes, "row"))
+    assert [str(stage.grid) for stage in description.pipeline.stages] == ["32 x 16", "32 x 16"]
+    assert all(stage.main_loop.is_persistent for stage in description.pipeline.stages)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_the_best_pairs_are_simulated_with_interval_and_history(tmp_path: Path, 
     first, *_ = verdicts_of(advice, 2, 60.0, answers_of(tmp_path, ANSWERS))
     assert first.pair == 1
     assert first.verdict is not None
-    found = first.as_json()
+    document = first.as_json()
     assert {
         "pair",
         "best",
@@ -163,16 +163,16 @@ def test_the_best_pairs_are_simulated_with_interval_and_history(tmp_path: Path, 
         "basis",
         "defaults",
         "history",
-    } <= set(found)
-    assert found["low"] <= found["improvement_points"] <= found["high"]
+    } <= set(document)
+    assert document["low"] <= document["improvement_points"] <= document["high"]
     assert any(line.strip().startswith("before: ") for line in first.text)
 
 
 def test_what_the_time_does_not_allow_is_named(advice: Advice):
-    (one,) = verdicts_of(advice, 1, 0.0)
-    assert one.verdict is None
-    assert "the time is up; give more with --seconds" in one.text[0]
-    assert one.as_json() == {"pair": one.pair, "best": None, "reason": one.reason}
+    (verdict,) = verdicts_of(advice, 1, 0.0)
+    assert verdict.verdict is None
+    assert "the time is up; give more with --seconds" in verdict.text[0]
+    assert verdict.as_json() == {"pair": verdict.pair, "best": None, "reason": verdict.reason}
 
 
 def test_the_command_answers_writes_and_predicts_in_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -207,9 +207,9 @@ def test_questions_are_asked_until_the_answers_describe_the_pair(
     captured = capsys.readouterr()
     assert "384 blocks; 192 were launched" in captured.err
     assert "pair 1, " in captured.out
-    found = load_description(toml)
-    assert [str(stage.grid) for stage in found.pipeline.stages] == ["24 x 8", "16 x 8"]
-    assert found.kernel_ns["consumer"] == 88_000
+    description = load_description(toml)
+    assert [str(stage.grid) for stage in description.pipeline.stages] == ["24 x 8", "16 x 8"]
+    assert description.kernel_ns["consumer"] == 88_000
 
 
 def test_an_input_that_ends_too_early_is_one_line(

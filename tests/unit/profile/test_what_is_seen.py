@@ -73,7 +73,7 @@ def test_a_grouped_product_of_one_partial_wave_is_unknown_and_one_of_several_is_
         kernel(GROUPED_GEMM, at, 50, grid=[blocks, 1, 1]) for at, blocks in ((0.5, 100), (60.5, 400))
     )
     advice = advice_on(tmp_path, [partial, several])
-    by_blocks = {one.shape.blocks: one for one in advice.kernels}
+    by_blocks = {kernel.shape.blocks: kernel for kernel in advice.kernels}
     assert by_blocks[100].blind == GROUPED
     assert by_blocks[100].waves is None
     assert by_blocks[400].waves is not None
@@ -95,19 +95,19 @@ def test_slots_that_another_stream_fills_are_not_empty(tmp_path: Path):
     # A kernel as large as the device runs on another stream for the last 25 us of them.
     beside = kernel("gemm_b", 75.5, 100, stream=8, grid=[1_320, 1, 1], **block)
     filled = advice_on(tmp_path, [first, beside])
-    one = next(kernel for kernel in filled.kernels if kernel.shape.name == "gemm_a")
-    assert one.filled_share == pytest.approx(0.5)
-    assert one.tail_loss_ns == pytest.approx(12_500)
+    gemm = next(kernel for kernel in filled.kernels if kernel.shape.name == "gemm_a")
+    assert gemm.filled_share == pytest.approx(0.5)
+    assert gemm.tail_loss_ns == pytest.approx(12_500)
     # 8 blocks beside 132 SMs fill next to nothing.
     small = advice_on(tmp_path, [first, kernel("nccl_ring", 50.5, 50, stream=8, grid=[8, 1, 1], **block)])
-    one = next(kernel for kernel in small.kernels if kernel.shape.name == "gemm_a")
-    assert one.filled_share == pytest.approx(8 / 132)
+    gemm = next(kernel for kernel in small.kernels if kernel.shape.name == "gemm_a")
+    assert gemm.filled_share == pytest.approx(8 / 132)
 
 
 def test_the_next_kernel_of_the_same_stream_fills_nothing(tmp_path: Path):
     block = {"registers_per_thread": 128, "shared_memory": 150_000}
     events = [kernel("gemm_a", 0.5, 100, **block), kernel("gemm_b", 90.5, 100, **block)]
-    assert [one.filled_share for one in advice_on(tmp_path, events).kernels] == [0.0, 0.0]
+    assert [kernel.filled_share for kernel in advice_on(tmp_path, events).kernels] == [0.0, 0.0]
 
 
 def test_where_no_wave_can_be_seen_nothing_is_said_of_pairs(tmp_path: Path):
@@ -138,8 +138,8 @@ def test_a_pair_that_the_simulator_refutes_is_neither_green_nor_a_headline(tmp_p
     advice = gaining_pair(tmp_path)
     good, muted = find_theme("light").good, find_theme("light").muted
 
-    def colour(one: Advice) -> str:
-        return advice_pairs(one).data[0].marker.color[0]
+    def colour(advice: Advice) -> str:
+        return advice_pairs(advice).data[0].marker.color[0]
 
     assert "tile sync would save" in findings(advice)[0]
     assert colour(advice) == muted  # an estimate that nobody has simulated
@@ -168,10 +168,10 @@ def test_the_command_holds_its_headlines_against_its_own_simulator(
 
 def test_points_are_of_the_pairs_own_time_and_reach_down_until_it_is_marked(tmp_path: Path):
     advice = gaining_pair(tmp_path)
-    one = pair_forecast(advice, advice.pair(1))
-    assert one.points == pytest.approx(100 * advice.pair(1).saving.likely_ns / 200_000, abs=0.001)
-    assert one.low < 0
-    assert any("not said" in word for word in one.defaults)
+    forecast = pair_forecast(advice, advice.pair(1))
+    assert forecast.points == pytest.approx(100 * advice.pair(1).saving.likely_ns / 200_000, abs=0.001)
+    assert forecast.low < 0
+    assert any("not said" in word for word in forecast.defaults)
     marked = advice.marked({1: True})
     assert not any("not said" in word for word in pair_forecast(marked, marked.pair(1)).defaults)
     document = advice_document(advice)
@@ -180,8 +180,8 @@ def test_points_are_of_the_pairs_own_time_and_reach_down_until_it_is_marked(tmp_
 
 
 def test_the_names_of_a_pair_have_room_beside_its_bar():
-    found = advise(load_profile(REAL["a100"]))
-    figure = advice_pairs(found)
+    advice = advise(load_profile(REAL["a100"]))
+    figure = advice_pairs(advice)
     labels = [re.sub("<[^>]*>", "", text) for text in figure.layout.yaxis.ticktext]
     assert len(labels) > 4
     assert max(map(len, labels)) * LETTER_PX <= figure.layout.margin.l

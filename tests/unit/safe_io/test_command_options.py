@@ -8,13 +8,13 @@ from wavesim.safe_io.options import OneLineParser, integer, number
 
 
 def parser() -> OneLineParser:
-    found = OneLineParser(prog="prog")
-    found.add_argument("--count", type=integer)
-    found.add_argument("--share", type=number)
-    found.add_argument("--flag", action="store_true")
-    commands = found.add_subparsers()
+    parser_made = OneLineParser(prog="prog")
+    parser_made.add_argument("--count", type=integer)
+    parser_made.add_argument("--share", type=number)
+    parser_made.add_argument("--flag", action="store_true")
+    commands = parser_made.add_subparsers()
     commands.add_parser("run").add_argument("--name")
-    return found
+    return parser_made
 
 
 @pytest.mark.parametrize(
@@ -45,17 +45,17 @@ def test_a_bad_option_is_one_short_line_and_status_two(
 
 
 def test_good_options_are_read():
-    found = parser().parse_args(["--count", "-12", "--share", "0.5", "--flag", "run", "--name", "a"])
-    assert (found.count, found.share, found.flag, found.name) == (-12, 0.5, True, "a")
+    options = parser().parse_args(["--count", "-12", "--share", "0.5", "--flag", "run", "--name", "a"])
+    assert (options.count, options.share, options.flag, options.name) == (-12, 0.5, True, "a")
 
 
 def file_parser() -> OneLineParser:
-    found = OneLineParser(prog="prog")
-    command = found.add_subparsers().add_parser("run")
+    parser_made = OneLineParser(prog="prog")
+    command = parser_made.add_subparsers().add_parser("run")
     command.add_argument("profile", type=Path, nargs="?")
     command.add_argument("--page", type=Path)
     command.add_argument("--pair", type=Path)
-    return found
+    return parser_made
 
 
 @pytest.fixture

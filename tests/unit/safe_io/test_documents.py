@@ -59,8 +59,8 @@ def test_toml_as_deep_as_is_allowed_and_dots_in_texts_are_read(tmp_path: Path):
         f"# {dots} [[[[\n{'.'.join('a' * MOST_DEPTH)} = 1\nb = {'[' * MOST_DEPTH}1.5{']' * MOST_DEPTH}\n"
         f'c = "{dots}"\nd = \'{dots}\'\ne = """\n{dots} [[[[[[[[[[[[[[[[[[ "" \\" """\nf = [1.5, 2.5]\n'
     )
-    found = read_toml(path)
-    assert (found["c"], found["d"], found["f"]) == (dots, dots, [1.5, 2.5])
+    toml = read_toml(path)
+    assert (toml["c"], toml["d"], toml["f"]) == (dots, dots, [1.5, 2.5])
 
 
 @pytest.mark.parametrize("name", HOSTILE_JSON)

@@ -36,17 +36,17 @@ class Elements(HTMLParser):
     "text", [SCRIPT, "a & b &lt; c", "\"'`", "${alert(1)}", "%{x} 5 %", "$x$", "</style>"]
 )
 def test_a_text_in_an_element_is_read_back_as_it_was(text):
-    found = Elements(element("b", text, title=text))
-    assert found.tags == [("b", {"title": text})]
-    assert found.text == text
+    elements = Elements(element("b", text, title=text))
+    assert elements.tags == [("b", {"title": text})]
+    assert elements.text == text
 
 
 @pytest.mark.parametrize("text", [CONTROLS, TURNED])
 def test_what_no_document_can_hold_is_replaced_in_text_and_attribute(text):
     tree = ET.fromstring(element("text", text, id=text))  # noqa: S314  # our own text
-    for found in (tree.text, tree.get("id")):
-        assert "\ufffd" in found
-        assert not set(found) & set(text) - set("gnp.exe\u200f")
+    for read_back in (tree.text, tree.get("id")):
+        assert "\ufffd" in read_back
+        assert not set(read_back) & set(text) - set("gnp.exe\u200f")
     element("text", text).encode()
 
 
@@ -73,17 +73,17 @@ def test_markup_that_was_put_together_as_text_is_a_text():
     "text", ["</script>", "<!--<script>", "]]>", "\u2028", "\U0001f4a5", "&lt;", "\\ud800", TURNED]
 )
 def test_json_in_a_script_is_read_back_and_ends_nothing(text):
-    found = script_json({text: [text, b"1"]}, default=bytes.decode)
-    assert json.loads(found) == {text: [text, "1"]}
-    assert found.isascii()
-    assert not set(found) & set("<>&")
+    script = script_json({text: [text, b"1"]}, default=bytes.decode)
+    assert json.loads(script) == {text: [text, "1"]}
+    assert script.isascii()
+    assert not set(script) & set("<>&")
 
 
 @pytest.mark.parametrize("text", ["\ud800", "\udc00\ud800", "\\\ud800", "a\ud83d!", CONTROLS])
 def test_half_a_surrogate_pair_in_json_is_replaced(text):
-    found = json.loads(script_json(text))
-    assert found == re.sub("[\ud800-\udfff]", "\ufffd", text)
-    found.encode()
+    read_back = json.loads(script_json(text))
+    assert read_back == re.sub("[\ud800-\udfff]", "\ufffd", text)
+    read_back.encode()
 
 
 @pytest.mark.parametrize("text", ["a\nb", "a\r\x1b[31mb", CONTROLS, TURNED, "a\u2028b"])

@@ -38,15 +38,15 @@ def start(*arguments, **options):
 
 def members(session):
     """Processes of a session that are alive: its number is the fourth field behind the name in brackets."""
-    found = []
+    processes = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             state, _, _, number, *_ = path.read_text().rpartition(")")[2].split()
         except OSError:  # it has ended meanwhile
             continue
         if int(number) == session and state != "Z":
-            found.append(int(path.parent.name))
-    return found
+            processes.append(int(path.parent.name))
+    return processes
 
 
 def assert_all_end(session, within_s=10.0):

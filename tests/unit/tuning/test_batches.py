@@ -36,12 +36,12 @@ def killed_at(item, marker, batch):
 
 
 def run(work, executor, lost):
-    found = dict(
+    outcomes = dict(
         pair
         for batch, answers in answered(work, [[item] for item in ITEMS], executor, lost)
         for pair in zip(batch, answers, strict=True)
     )
-    assert found == {item: 2 * item for item in ITEMS}
+    assert outcomes == {item: 2 * item for item in ITEMS}
 
 
 def test_batches_are_many_and_small_where_there_is_little_and_large_where_there_is_much():
@@ -106,8 +106,8 @@ def test_a_tuning_names_lost_workers_in_its_table(monkeypatch):
         yield from ((batch, work(batch)) for batch in all_batches)
 
     monkeypatch.setattr(sweep, "answered", losing)
-    found = tune(workload("toy"), load("toy"))
-    assert "a worker ended, what it had was done again: process 7 (SIGKILL)" in found.table()
+    tuning = tune(workload("toy"), load("toy"))
+    assert "a worker ended, what it had was done again: process 7 (SIGKILL)" in tuning.table()
 
 
 @pytest.mark.parametrize(

@@ -21,41 +21,48 @@ def test_a_layers_kernels_are_of_several_kinds_and_those_for_chains_are_told_apa
 
 
 def test_attentions_tiles_are_tried_short_rows_first_longest_first_and_head_by_head():
-    found = order_sets(CHAIN)
+    sets = order_sets(CHAIN)
     words = ("reversed:row", "column", "reversed:column")
-    assert [name for name in found if name.startswith("row")] == [
+    assert [name for name in sets if name.startswith("row")] == [
         "row",
         *(f"row attention={word}" for word in words),
     ]
     grid = CHAIN.stage("attention").grid
-    longest_first = found["row attention=reversed:row"]["attention"].sequence(grid)
+    longest_first = sets["row attention=reversed:row"]["attention"].sequence(grid)
     assert longest_first == tuple(reversed(list(grid)))
     assert not any("=" in name for name in order_sets(chain_of(LAYER, "mlp")))
 
 
 def test_no_kernel_computes_stages_of_several_kinds_so_that_no_plan_is_fused():
-    found, _ = semaphore_candidates(CHAIN, H200)
-    assert found
-    assert not any(one.plan.schedule.is_fused for one in found)
-    assert not any(one.plan.schedule.is_split_persistent for one in boundary_candidates(CHAIN, H200))
+    candidates, _ = semaphore_candidates(CHAIN, H200)
+    assert candidates
+    assert not any(candidate.plan.schedule.is_fused for candidate in candidates)
+    assert not any(
+        boundary_candidate.plan.schedule.is_split_persistent
+        for boundary_candidate in boundary_candidates(CHAIN, H200)
+    )
 
 
 def test_products_for_chains_are_tried_by_dependent_launch_with_semaphores_alone():
     chained = with_chained_products(CHAIN)
-    found, _ = semaphore_candidates(chained, H200)
-    assert {one.plan.launch.word for one in found} == {"pdl"}
+    candidates, _ = semaphore_candidates(chained, H200)
+    assert {candidate.plan.launch.word for candidate in candidates} == {"pdl"}
     assert not boundary_candidates(chained, H200)
 
 
 def test_of_a_layers_many_edges_each_is_switched_by_itself():
     bases, varied = policy_choices(LAYER)
-    changed = [[edge for edge in one if one[edge] is not base[edge]] for one in varied for base in bases[:2]]
+    changed = [
+        [edge for edge in policies if policies[edge] is not base[edge]]
+        for policies in varied
+        for base in bases[:2]
+    ]
     assert {edges[0] for edges in changed if len(edges) == 1} == set(edges_of(LAYER))
     assert len(varied) == sum(len(edges) == 1 for edges in changed)
 
 
 def test_a_layer_whose_stages_name_no_kernels_is_tried_with_products_for_chains_too():
-    found = chained_variants({"": CHAIN, "128x128": CHAIN, "named": with_backends(CHAIN)})
-    assert list(found) == ["chained", "128x128 chained"]
-    assert {stage.backend for stage in found["chained"].stages} == {"hopper-chained", "hopper-attention"}
+    variants = chained_variants({"": CHAIN, "128x128": CHAIN, "named": with_backends(CHAIN)})
+    assert list(variants) == ["chained", "128x128 chained"]
+    assert {stage.backend for stage in variants["chained"].stages} == {"hopper-chained", "hopper-attention"}
     assert not chained_variants({"": chain_of(LAYER, "mlp")})

@@ -29,13 +29,13 @@ class SlowRow:
 
 def test_the_best_few_are_measured_beside_stream_sync():
     tuning = tune(TOY, DEVICE).accepting("idle")
-    found = measure_best(tuning, SlowRow(), count=4)
-    assert len(found.plans) == 5
-    assert found.tuned == "row row"
-    row = next(row for row in found.plans if row.name == "row row")
+    measured = measure_best(tuning, SlowRow(), count=4)
+    assert len(measured.plans) == 5
+    assert measured.tuned == "row row"
+    row = next(row for row in measured.plans if row.name == "row row")
     assert (row.predicted_points, row.measured_points.median, row.error_points) == (25.0, -12.5, 37.5)
-    assert found.regret_points == pytest.approx(50.0)
-    assert "row row (tuned)" in found.table()
+    assert measured.regret_points == pytest.approx(50.0)
+    assert "row row (tuned)" in measured.table()
 
 
 def test_a_ranking_without_stream_sync_cannot_be_measured():

@@ -111,22 +111,22 @@ def test_blanks_that_an_editor_leaves_are_no_result_and_harm_none(tmp_path, end,
 
 def test_lines_of_another_writer_are_kept_and_become_known(tmp_path):
     path = tmp_path / "results.jsonl"
-    one, other = ResultsFile(path), ResultsFile(path)
+    first, second = ResultsFile(path), ResultsFile(path)
     for number in range(50):
-        (one, other)[number % 2].append(f"{number}", "row", number)
+        (first, second)[number % 2].append(f"{number}", "row", number)
     third = ResultsFile(path)
-    for file in (one, other, third):
+    for file in (first, second, third):
         file.close()
     assert third.known == {f"{number}": number for number in range(50)}
-    assert one.known == {key: number for key, number in third.known.items() if number < 49}
+    assert first.known == {key: number for key, number in third.known.items() if number < 49}
 
 
 @pytest.mark.parametrize("wrote", [0, 7])
 def test_a_write_that_fails_takes_back_its_own_bytes_and_no_others(tmp_path, monkeypatch, wrote):
     path = tmp_path / "results.jsonl"
-    one, other = ResultsFile(path), ResultsFile(path)
+    first, second = ResultsFile(path), ResultsFile(path)
     for number in range(50):
-        other.append(f"other-{number}", "row", number)
+        second.append(f"other-{number}", "row", number)
     write, calls = os.write, []
 
     def full(number, data):
@@ -138,11 +138,11 @@ def test_a_write_that_fails_takes_back_its_own_bytes_and_no_others(tmp_path, mon
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", full)
         with pytest.raises(RecordingError, match="its 50 complete results are kept"):
-            one.append("one", "row", 1)
-    other.append("other-50", "row", 50)
-    one.append("one", "row", 1)
-    one.close()
-    other.close()
+            first.append("one", "row", 1)
+    second.append("other-50", "row", 50)
+    first.append("one", "row", 1)
+    first.close()
+    second.close()
     keys = [json.loads(line)["key"] for line in path.read_text().splitlines()]
     assert keys == [*(f"other-{number}" for number in range(51)), "one"]
 

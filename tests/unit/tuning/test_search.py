@@ -50,10 +50,10 @@ def test_eight_times_in_ten_is_said_only_where_such_predictions_were_scored():
     assert kept.best.plan.is_stream_sync
     assert kept.forecast.scored
     assert (kept.forecast.low, kept.forecast.points) == (0.0, 0.0)
-    found = tune(workload("gpt3-mlp", 768), H200, plans=plans).accepting("seen")
-    assert found.forecast.scored
-    assert found.forecast.low < found.best.improvement_points < found.forecast.high
-    assert "points, 8 times in 10" in found.table()
+    tuning = tune(workload("gpt3-mlp", 768), H200, plans=plans).accepting("seen")
+    assert tuning.forecast.scored
+    assert tuning.forecast.low < tuning.best.improvement_points < tuning.forecast.high
+    assert "points, 8 times in 10" in tuning.table()
 
 
 def test_the_plan_to_run_is_said_in_words():
@@ -164,11 +164,11 @@ def run_json(capsys, *arguments):
 
 
 def test_gen_prints_what_can_be_generated_as_json(capsys):
-    found = run_json(capsys, "gen", "gpt3-mlp", "--tokens", "1024")
-    assert set(found) == {"dependencies", "policies", "orders", "options", "safety"}
-    row = next(policy for policy in found["policies"] if policy["name"] == "row")
+    document = run_json(capsys, "gen", "gpt3-mlp", "--tokens", "1024")
+    assert set(document) == {"dependencies", "policies", "orders", "options", "safety"}
+    row = next(policy for policy in document["policies"] if policy["name"] == "row")
     assert (row["dependency"], row["semaphores"], row["values"]) == ("gemm1 -> gemm2", 8, [24] * 8)
-    assert all(set(option) >= {"name", "used", "why"} for option in found["options"])
+    assert all(set(option) >= {"name", "used", "why"} for option in document["options"])
 
 
 def test_gen_writes_the_header(capsys, tmp_path):
@@ -181,10 +181,10 @@ def test_gen_writes_the_header(capsys, tmp_path):
 
 
 def test_tune_prints_the_ranking_as_json(capsys):
-    found = run_json(capsys, "tune", "toy")
-    assert set(found) >= {"plans", "seconds"}
-    assert found["plans"][0]["predicted_ns"] == 3_000
-    assert found["plans"][-1]["predicted_ns"] >= found["plans"][0]["predicted_ns"]
+    document = run_json(capsys, "tune", "toy")
+    assert set(document) >= {"plans", "seconds"}
+    assert document["plans"][0]["predicted_ns"] == 3_000
+    assert document["plans"][-1]["predicted_ns"] >= document["plans"][0]["predicted_ns"]
 
 
 @pytest.mark.parametrize(

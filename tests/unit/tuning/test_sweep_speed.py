@@ -23,9 +23,9 @@ def trivial(batch):
 
 @pytest.fixture(scope="module")
 def search():
-    found = Search({"": workload("gpt3-mlp", 2048, (128, 256))}, load("h200"), None, None)
-    found.predicted_ns = {question.key: 10**9 for question in found.stream_questions()}
-    return found
+    search = Search({"": workload("gpt3-mlp", 2048, (128, 256))}, load("h200"), None, None)
+    search.predicted_ns = {question.key: 10**9 for question in search.stream_questions()}
+    return search
 
 
 @pytest.mark.slow

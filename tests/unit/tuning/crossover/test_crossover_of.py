@@ -28,11 +28,11 @@ def test_cells_begin_where_a_row_of_tiles_does_and_cover_the_range():
 
 def test_semaphores_pay_where_the_first_wave_overflows():
     """5 rows x 24 tiles fit on 132 SMs; 6 rows do not, and their last wave is nearly empty."""
-    found = crossover_of(GPT3, H200, (513, 896), ways=FEW)
-    assert found.pays_from(FEW[2]) == 641
-    assert [(row.m_from, row.way.word) for row in found.table] == [(513, "stream"), (641, "pdl+row")]
-    assert found.table[1].gain_points > 10
-    assert "products timed alone" in found.forecast.basis
+    crossover = crossover_of(GPT3, H200, (513, 896), ways=FEW)
+    assert crossover.pays_from(FEW[2]) == 641
+    assert [(row.m_from, row.way.word) for row in crossover.table] == [(513, "stream"), (641, "pdl+row")]
+    assert crossover.table[1].gain_points > 10
+    assert "products timed alone" in crossover.forecast.basis
 
 
 def test_an_executor_gives_the_same_crossover():
@@ -44,26 +44,26 @@ def test_an_executor_gives_the_same_crossover():
 
 def test_of_many_cells_those_are_simulated_between_which_the_best_way_changes():
     family = MlpFamily("small", 512, 256, (128, 256))
-    found = crossover_of(family, H200, (1, 128 * 200), ways=FEW)
-    assert 40 <= len(found.sizes) < 200
-    at = {size.m_from: size.best for size in found.sizes}
+    crossover = crossover_of(family, H200, (1, 128 * 200), ways=FEW)
+    assert 40 <= len(crossover.sizes) < 200
+    at = {size.m_from: size.best for size in crossover.sizes}
     firsts = sorted(at)
-    changes = [(one, other) for one, other in pairwise(firsts) if at[one] != at[other]]
-    assert all(other - one == 128 for one, other in changes)
+    changes = [(first, second) for first, second in pairwise(firsts) if at[first] != at[second]]
+    assert all(second - first == 128 for first, second in changes)
 
 
 def test_a_device_without_product_times_is_predicted_from_its_data_sheet_and_says_so():
-    found = crossover_of(mlp_of("gpt3-145b", 8, (128, 256)), load("a100-80gb"), (128, 256), ways=FEW)
-    assert "data sheet" in found.forecast.basis
-    assert not found.forecast.scored
-    assert "guess" in found.forecast.interval_text
+    crossover = crossover_of(mlp_of("gpt3-145b", 8, (128, 256)), load("a100-80gb"), (128, 256), ways=FEW)
+    assert "data sheet" in crossover.forecast.basis
+    assert not crossover.forecast.scored
+    assert "guess" in crossover.forecast.interval_text
 
 
 def test_plans_that_rest_on_more_than_is_accepted_are_left_out_and_named():
     few = ways_of(("stream", "row", "pdl+row"))
-    found = crossover_of(GPT3, H200, (128, 128), ways=few)
-    assert [way.word for way in found.ways] == ["stream", "pdl+row"]
-    assert found.left_out[0].startswith("row grouped:4: safety: rests on")
+    crossover = crossover_of(GPT3, H200, (128, 128), ways=few)
+    assert [way.word for way in crossover.ways] == ["stream", "pdl+row"]
+    assert crossover.left_out[0].startswith("row grouped:4: safety: rests on")
     assert len(crossover_of(GPT3, H200, (128, 128), ways=few, accept="seen").ways) == 3
 
 
@@ -74,8 +74,8 @@ def test_a_described_pair_scales_its_rows_and_keeps_its_tile_times():
     assert [stage.grid.x for stage in family.pipeline(2000).stages] == [
         stage.grid.x for stage in described.pipeline.stages
     ]
-    found = crossover_of(family, described.device, (1024, 1152), ways=FEW)
-    assert any("every M" in text for text in found.forecast.defaults)
+    crossover = crossover_of(family, described.device, (1024, 1152), ways=FEW)
+    assert any("every M" in text for text in crossover.forecast.defaults)
 
 
 def test_kernels_that_do_not_say_the_height_of_their_tiles_need_it_given():

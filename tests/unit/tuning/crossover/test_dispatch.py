@@ -20,7 +20,7 @@ from wavesim.tuning.crossover.report import (
 
 
 @pytest.fixture(scope="module")
-def found():
+def crossover():
     family = mlp_of("gpt3-145b", 8, (128, 256), "hopper")
     return crossover_of(family, load("h200"), (513, 896), ways=ways_of(("stream", "pdl", "pdl+row")))
 
@@ -35,21 +35,21 @@ def loaded(tmp_path):
     return run
 
 
-def test_the_module_gives_the_tables_plan_at_every_size(found, loaded):
-    names = loaded(dispatch_python(found))
-    for row in found.table:
+def test_the_module_gives_the_tables_plan_at_every_size(crossover, loaded):
+    names = loaded(dispatch_python(crossover))
+    for row in crossover.table:
         for m in (row.m_from, row.m_to):
             assert names["plan_for"](m) == row.way.name
 
 
 @pytest.mark.parametrize("m", [512, 897, 0, -1])
-def test_the_module_refuses_sizes_that_the_table_is_not_of(found, loaded, m):
+def test_the_module_refuses_sizes_that_the_table_is_not_of(crossover, loaded, m):
     with pytest.raises(ValueError, match=rf"m is {m}; this table is of 513 to 896 rows"):
-        loaded(dispatch_python(found))["plan_for"](m)
+        loaded(dispatch_python(crossover))["plan_for"](m)
 
 
-def test_both_files_say_what_they_rest_on(found):
-    document, text = json.loads(dispatch_json(found)), dispatch_python(found)
+def test_both_files_say_what_they_rest_on(crossover):
+    document, text = json.loads(dispatch_json(crossover)), dispatch_python(crossover)
     assert document["format"] == 1
     assert [(row["m_from"], row["plan"], row["order"]) for row in document["table"]] == [
         (513, "stream", "grouped:4"),
@@ -61,29 +61,29 @@ def test_both_files_say_what_they_rest_on(found):
     assert "products timed alone" in document["basis"]
 
 
-def test_a_family_named_like_code_is_a_comment(found, loaded):
-    hostile = replace(found, family='x"""\nimport os\nos.abort()\n#' + "\u2028raise\r1/0" * 40)
+def test_a_family_named_like_code_is_a_comment(crossover, loaded):
+    hostile = replace(crossover, family='x"""\nimport os\nos.abort()\n#' + "\u2028raise\r1/0" * 40)
     assert loaded(dispatch_python(hostile))["plan_for"](600) == "stream grouped:4"
     assert all(line.startswith("#") for line in dispatch_python(hostile).splitlines()[:8])
 
 
-def test_the_text_says_from_where_on_each_way_pays(found):
-    text = crossover_text(found)
+def test_the_text_says_from_where_on_each_way_pays(crossover):
+    text = crossover_text(crossover)
     assert "pays from (a point or more, the least M): pdl grouped:4 nowhere, pdl+row grouped:4 641" in text
     assert "before: " in text
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_picture_has_a_line_for_each_way_and_the_tables_ways_as_a_strip(found, theme):
-    figure = crossover_picture(found, theme)
-    assert [line.name for line in figure.data if line.name] == [way.name for way in found.ways]
+def test_the_picture_has_a_line_for_each_way_and_the_tables_ways_as_a_strip(crossover, theme):
+    figure = crossover_picture(crossover, theme)
+    assert [line.name for line in figure.data if line.name] == [way.name for way in crossover.ways]
     assert [(shape.x0, shape.x1) for shape in figure.layout.shapes] == [(512.5, 640.5), (640.5, 896.5)]
     dashes = {(line.line.color, line.line.dash) for line in figure.data if line.name}
-    assert len(dashes) == len(found.ways)
+    assert len(dashes) == len(crossover.ways)
 
 
-def test_the_page_is_written_whole(found, tmp_path):
-    write_crossover_page(found, tmp_path / "page.html")
+def test_the_page_is_written_whole(crossover, tmp_path):
+    write_crossover_page(crossover, tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
     assert "Gain over M" in text
     assert "pdl+row grouped:4" in text
