@@ -43,7 +43,7 @@ def __getattr__(name: str) -> Any:
 
         return semaphore_mirror.mirror_semaphores
     if name in ("FailedCallsError", "check"):
-        from wavesim_gpu.run import calls  # noqa: PLC0415  # light until it is used
+        from wavesim_gpu.layers import calls  # noqa: PLC0415  # light until it is used
 
         return getattr(calls, name)
     raise AttributeError(f"module 'wavesim_gpu' has no attribute {name!r}")

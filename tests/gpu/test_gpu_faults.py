@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from wavesim_gpu.run.calls import FailedCallsError, check, process_log
+from wavesim_gpu.layers.calls import FailedCallsError, check, process_log
 
 pytestmark = pytest.mark.gpu
 

@@ -9,10 +9,10 @@ from test_gpu_library_mlp import FORMS, Case
 
 from wavesim.plan.parsing import parse_plan
 from wavesim_gpu.driver.element_types import TOLERANCE
+from wavesim_gpu.layers.calls import FailedCallsError, check, process_log
 from wavesim_gpu.layers.candidates import MlpCandidate
 from wavesim_gpu.layers.description import MlpCall, MlpShape
 from wavesim_gpu.layers.planned import PlannedMlp
-from wavesim_gpu.run.calls import FailedCallsError, check, process_log
 
 pytestmark = pytest.mark.gpu
 

@@ -98,7 +98,7 @@ def test_an_interrupt_leaves_the_simulated_choice_and_no_memory_behind(torch, mo
     monkeypatch.setattr(tuning, "interleaved_ns", interrupted)
     with pytest.raises(KeyboardInterrupt):
         wavesim_gpu.mlp(*arrays, activation=activation, tune=True, **more)
-    assert mlp_calls.way_of(*arrays, activation=activation, **more).basis == "simulated"
+    assert mlp_calls.way_of(*arrays, activation=activation, **more).basis == "estimated"
     wavesim_gpu.mlp(*arrays, activation=activation, **more)
     torch.cuda.synchronize()
     assert cupy.get_default_memory_pool().used_bytes() < 64 << 20

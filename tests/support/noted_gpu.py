@@ -21,8 +21,7 @@ from wavesim_gpu.driver import driver_api, functions
 from wavesim_gpu.driver.cubin_cache import Cubin
 from wavesim_gpu.kernels.gemm.sm90 import tensor_map
 from wavesim_gpu.kernels.gemm.sm90.parameters import PARAMS
-from wavesim_gpu.layers import planned
-from wavesim_gpu.run import call_states, calls
+from wavesim_gpu.layers import call_states, calls, planned
 
 CONTEXT = 0xC0
 INVALID_CONTEXT, STREAM_CAPTURE_UNSUPPORTED = 201, 900

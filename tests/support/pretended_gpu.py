@@ -166,9 +166,9 @@ class CompileAhead:
         from wavesim_gpu.cusync.sync_state import SyncState
         from wavesim_gpu.driver import compiler, driver_api, functions, kernel_launch
         from wavesim_gpu.kernels.gemm.sm90 import tensor_map
-        from wavesim_gpu.layers import planned
+        from wavesim_gpu.layers import call_states, calls, planned
         from wavesim_gpu.peers import programs
-        from wavesim_gpu.run import call_states, calls, operands, runner
+        from wavesim_gpu.run import operands, runner
         from wavesim_gpu.run.runner import CupyRunner, OutputCheck
 
         self.build = compiler.build_and_keep

@@ -29,6 +29,9 @@ class ProductTile:
     tile_n: int
     split_k: int = 1
 
+    def __str__(self) -> str:
+        return f"{self.tile_m}x{self.tile_n}" + (f"/{self.split_k}" if self.split_k > 1 else "")
+
     def count(self, m: int, n: int) -> int:
         """Blocks of a product (m, n), splits counted."""
         return -(-m // self.tile_m) * -(-n // self.tile_n) * self.split_k

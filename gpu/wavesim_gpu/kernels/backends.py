@@ -21,7 +21,7 @@ from wavesim_gpu.kernels.rows.copy_tiles import TileCopy
 from wavesim_gpu.kernels.rows.norm import RowNorm
 from wavesim_gpu.kernels.rows.softmax import RowSoftmax
 from wavesim_gpu.kernels.stage_backend import StageBackend
-from wavesim_gpu.kernels.user_kernel import Own
+from wavesim_gpu.kernels.user_kernel import UserKernelBackend
 
 BACKENDS: dict[str, GemmBackend] = {  # of GEMMs
     Portable.name: Portable(),
@@ -42,7 +42,7 @@ OTHERS: dict[str, StageBackend] = {
     RowNorm.name: RowNorm(),
     RowSoftmax.name: RowSoftmax(),
     TileCopy.name: TileCopy(),
-    Own.name: Own(),
+    UserKernelBackend.name: UserKernelBackend(),
 }
 
 

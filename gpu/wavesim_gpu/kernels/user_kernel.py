@@ -19,7 +19,7 @@ from wavesim_gpu.kernels.stage_backend import SEMAPHORES, Combination, OperandPl
 PLACE = [("address", "<u8"), ("row_stride", "<i8")]
 
 
-class Own(StageBackend):
+class UserKernelBackend(StageBackend):
     """A block per tile and split, one after another as the launch of the GPU's own grid would have them."""
 
     name = "own"

@@ -7,6 +7,7 @@ kernels that start by dependent launch, the second product in tiles of 192x192 a
 import re
 from dataclasses import dataclass
 
+from wavesim.costs.product_costs import ProductTile
 from wavesim.errors import DescriptionError
 from wavesim.model.dependency import gemm_rows
 from wavesim.model.kernel import Gemm
@@ -26,29 +27,13 @@ FUSED = "persistent"  # one kernel for both products, row semaphores
 _CUT = re.compile(r"(\d{1,4})x(\d{1,4})(?:/(\d{1,3}))?", re.ASCII)
 
 
-@dataclass(frozen=True, order=True)
-class Cut:
-    """Rows and columns of a product's tiles, and splits of K."""
-
-    tile_m: int
-    tile_n: int
-    split_k: int = 1
-
-    def __str__(self) -> str:
-        return f"{self.tile_m}x{self.tile_n}" + (f"/{self.split_k}" if self.split_k > 1 else "")
-
-    def tiles(self, m: int, n: int) -> int:
-        """Of a product (m, n)."""
-        return -(-m // self.tile_m) * -(-n // self.tile_n)
-
-
 @dataclass(frozen=True)
 class MlpCandidate:
     """Words of a plan and of an order, and the cuts of both products, for one backend."""
 
     plan_word: str
     order_word: str
-    cuts: tuple[Cut, Cut]
+    cuts: tuple[ProductTile, ProductTile]
     backend: str = Hopper.name
 
     def __str__(self) -> str:
@@ -64,7 +49,7 @@ class MlpCandidate:
                 f"candidate is {text!r}; write backend, plan, order and two cuts, such as "
                 "'hopper persistent+pdl+row grouped:8 128x256 192x192/2'"
             )
-        first, second = (Cut(*(int(number or 1) for number in cut.groups())) for cut in cuts if cut)
+        first, second = (ProductTile(*(int(number or 1) for number in cut.groups())) for cut in cuts if cut)
         found = MlpCandidate(words[1], words[2], (first, second), backend_named(words[0]).name)
         found.plan()
         return found

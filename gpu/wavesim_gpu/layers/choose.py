@@ -1,4 +1,4 @@
-"""Which way computes an MLP fastest, by simulation: our kernels under several plans, or cuBLASLt.
+"""Which way computes an MLP fastest, by estimate: our kernels under several plans, or cuBLASLt.
 
 Example: `choose(MlpShape(2048, 8192, 2816, 8192, "fp16", "swiglu", "packed"), load("h200"))` finds that 2.7
 waves of the first product's tiles leave a third of the SMs idle, which one persistent kernel for both
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
+from operator import itemgetter
 from typing import Literal
 
 from wavesim.costs.device_costs import default_device
@@ -18,10 +19,11 @@ from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
 from wavesim.predict.pair_schedule import ScheduledProduct, overlapped_ns
 from wavesim_gpu.kernels.gemm.sm90.gemm_sm90 import HOPPER_CAPABILITY, Hopper
-from wavesim_gpu.layers.candidates import FUSED, IN_TURN, ONE_WAVE, ROWS, Cut, MlpCandidate
+from wavesim_gpu.layers.candidates import FUSED, IN_TURN, ONE_WAVE, ROWS, MlpCandidate
 from wavesim_gpu.layers.description import MlpShape
 
 LIBRARY = "cublaslt"
+ESTIMATED: Literal["estimated"] = "estimated"  # by a list schedule of tiles: no engine runs
 # What cuBLASLt's kernels on Hopper are cut into. Our rows are its columns, which wgmma has in steps of eight:
 # it is taken to find the best. With few rows it was not seen to.
 FEW_ROWS_TILES = ((128, 256), (256, 128), (128, 192), (192, 128), (128, 128), (64, 256), (64, 128))
@@ -43,12 +45,16 @@ GROUPS = (4, 8)
 FEW_ROWS = 256
 TRIED = 3  # best cuts of each product by each measure
 
+Cuts = tuple[ProductTile, ProductTile]
+Timed = tuple[float, MlpCandidate]  # the ns that list scheduling gives a candidate
+
 
 @dataclass(frozen=True)
 class Choice:
     """A way and its time, and cuBLASLt's, in ns; 0 where nobody knows it.
 
-    `basis` says whether they were simulated or measured; "none" where there was nothing to choose, and
+    `basis` says whether they were estimated, by a list schedule of the products' tiles, or measured; "none"
+    where there was nothing to choose, and
     `reason` says why. `candidate` None is cuBLASLt, by its `algorithms` where those were measured, or what
     stands in for it. `interval_points`: where the
     gain lies in 80 % of such predictions.
@@ -57,7 +63,7 @@ class Choice:
     label: str
     predicted_ns: float = 0.0
     library_ns: float = 0.0
-    basis: Literal["simulated", "measured", "none"] = "none"
+    basis: Literal["estimated", "measured", "none"] = "none"
     candidate: MlpCandidate | None = None
     reason: str = ""
     interval_points: tuple[float, float] | None = None
@@ -73,14 +79,6 @@ class Choice:
             return f"{self.label}: {self.reason}" if self.reason else self.label
         times = f"{self.predicted_ns / 1e3:.1f} us, cuBLASLt {self.library_ns / 1e3:.1f} us"
         return f"{self.label}: {times} ({self.basis})"
-
-
-@dataclass(frozen=True)
-class Predicted:
-    """A candidate and the time that list scheduling gives it."""
-
-    ns: float
-    candidate: MlpCandidate
 
 
 def only(label: str, reason: str) -> Choice:
@@ -105,32 +103,32 @@ def choose(shape: MlpShape, device: Device) -> Choice:
         return only(LIBRARY, f"no products were timed on the {device.name}, so nothing can be predicted")
     library_ns = predicted_library_ns(shape, device, costs)
     found = predicted(shape, device, most=1)
-    if not found or found[0].ns > library_ns * (1 - costs.margin_points / 100):
-        return Choice(LIBRARY, library_ns, library_ns, "simulated", interval_points=(0.0, 0.0))
-    best = found[0]
-    plain = Choice(str(best.candidate), best.ns, library_ns, "simulated", best.candidate)
+    if not found or found[0][0] > library_ns * (1 - costs.margin_points / 100):
+        return Choice(LIBRARY, library_ns, library_ns, ESTIMATED, interval_points=(0.0, 0.0))
+    ns, candidate = found[0]
+    plain = Choice(str(candidate), ns, library_ns, ESTIMATED, candidate)
     gain, off = plain.gain_points, costs.interval_points
     return replace(plain, interval_points=(gain - off, gain + off))
 
 
-def predicted(shape: MlpShape, device: Device, most: int) -> list[Predicted]:
+def predicted(shape: MlpShape, device: Device, most: int) -> list[Timed]:
     """At most so many candidates of ours that the kernels can compute, fastest first."""
     return _fastest(shape, device, most, product_costs_of(device.name))
 
 
-def worth_timing(shape: MlpShape, device: Device, most: int) -> list[Predicted]:
+def worth_timing(shape: MlpShape, device: Device, most: int) -> list[Timed]:
     """The same for measuring, also on a Hopper GPU whose products nobody timed: another's only order them."""
     costs = product_costs_of(device.name) or product_costs_of(default_device())
     return _fastest(shape, device, most, costs)
 
 
-def _fastest(shape: MlpShape, device: Device, most: int, costs: ProductCosts | None) -> list[Predicted]:
+def _fastest(shape: MlpShape, device: Device, most: int, costs: ProductCosts | None) -> list[Timed]:
     if costs is None or device.compute_capability != HOPPER_CAPABILITY:
         return []
     pair = _Pair(shape, device, costs)
     overlapped = pair.overlapped(most) if shape.m > FEW_ROWS else []
-    found = sorted([*pair.in_turn(), *overlapped], key=lambda one: one.ns)
-    return list(islice((one for one in found if _runs(one.candidate, shape)), most))
+    found = sorted([*pair.in_turn(), *overlapped], key=itemgetter(0))
+    return list(islice((timed for timed in found if _runs(timed[1], shape)), most))
 
 
 def predicted_library_ns(shape: MlpShape, device: Device, costs: ProductCosts) -> float:
@@ -171,7 +169,7 @@ class _Pair:
         # Of two tiles that take as long the wider one first: it was the faster one wherever both were timed.
         self.tiles = sorted({(m, n) for m, n, _ in Hopper.tiles}, key=lambda t: (-t[1], t[0]))
 
-    def in_turn(self) -> Iterator[Predicted]:
+    def in_turn(self) -> Iterator[Timed]:
         """A kernel after the other, each in its best cuts."""
         outside = self.costs.setup_ns + 2 * self.costs.begin_ns(self.shape.m) + self.costs.dependent_ns
         seconds = self._by_waves(1)
@@ -179,24 +177,24 @@ class _Pair:
             for second_ns, second in seconds:
                 order = self._order(first, max(GROUPS))
                 plan = ONE_WAVE if self.shape.m <= FEW_ROWS else IN_TURN
-                yield Predicted(outside + first_ns + second_ns, MlpCandidate(plan, order, (first, second)))
+                yield outside + first_ns + second_ns, MlpCandidate(plan, order, (first, second))
 
-    def overlapped(self, most: int) -> list[Predicted]:
+    def overlapped(self, most: int) -> list[Timed]:
         """The second product's tiles wait for rows of the first's, in one kernel or in two.
 
         Those are left out whose work alone takes as long as the best `most` with their waits.
         """
-        found: list[Predicted] = []
-        for least_ns, plan, first, second in sorted(self._works(), key=lambda work: work[0]):
-            if len(found) >= most and least_ns >= found[most - 1].ns:
+        found: list[Timed] = []
+        for least_ns, plan, first, second in sorted(self._works(), key=itemgetter(0)):
+            if len(found) >= most and least_ns >= found[most - 1][0]:
                 break
             for group in GROUPS if first.tile_m * 2 < self.shape.m else GROUPS[:1]:
                 ns = self._overlapped_ns(plan, first, second, group)
-                found.append(Predicted(ns, MlpCandidate(plan, self._order(first, group), (first, second))))
-            found.sort(key=lambda one: one.ns)
+                found.append((ns, MlpCandidate(plan, self._order(first, group), (first, second))))
+            found.sort(key=itemgetter(0))
         return found
 
-    def _works(self) -> Iterator[tuple[float, str, Cut, Cut]]:
+    def _works(self) -> Iterator[tuple[float, str, ProductTile, ProductTile]]:
         """What cannot be faster than so many ns: plan and cuts."""
         firsts, seconds = self._by_work(0), self._by_work(1)
         for cut in dict.fromkeys([*firsts, *seconds]):
@@ -205,12 +203,12 @@ class _Pair:
             for second in seconds:
                 yield self._least_ns(ROWS, first, second), ROWS, first, second
 
-    def _least_ns(self, plan: str, first: Cut, second: Cut) -> float:
+    def _least_ns(self, plan: str, first: ProductTile, second: ProductTile) -> float:
         products = self._products(plan, (first, second), GROUPS[0])
         work = sum(product.tiles * product.tile_ns for product in products)
         return self._outside_ns(plan) + work / self.device.sm_count
 
-    def _overlapped_ns(self, plan: str, first: Cut, second: Cut, group: int) -> float:
+    def _overlapped_ns(self, plan: str, first: ProductTile, second: ProductTile, group: int) -> float:
         products = self._products(plan, (first, second), group)
         both = overlapped_ns(products[0], products[1], self.device.sm_count)
         return self._outside_ns(plan) + bent(both, sum(self.floor_ns))
@@ -219,7 +217,7 @@ class _Pair:
         launch = self.costs.dependent_ns if plan == ROWS else 0
         return self.costs.setup_ns + self.costs.begin_ns(self.shape.m) + launch
 
-    def _products(self, plan: str, cuts: tuple[Cut, Cut], group: int) -> list[ScheduledProduct]:
+    def _products(self, plan: str, cuts: Cuts, group: int) -> list[ScheduledProduct]:
         waits = (self.costs.post_ns, self.costs.fetch_ns) if plan == ROWS else (0, 0)
         return [
             ScheduledProduct(
@@ -232,11 +230,11 @@ class _Pair:
             for cut, (m, n, k), wait in zip(cuts, self.sizes, waits, strict=True)
         ]
 
-    def _order(self, first: Cut, group: int) -> str:
+    def _order(self, first: ProductTile, group: int) -> str:
         """Groups of rows, or columns where there are few rows of tiles: whole weights are read once."""
         return "column" if self.shape.m <= 2 * first.tile_m else f"grouped:{group}"
 
-    def _by_waves(self, stage: int) -> list[tuple[float, Cut]]:
+    def _by_waves(self, stage: int) -> list[tuple[float, ProductTile]]:
         """The cuts of a product that take least alone, with DRAM's time."""
         m, n, k = self.sizes[stage]
         found = []
@@ -244,14 +242,14 @@ class _Pair:
             for split in SPLITS:
                 if split == 1 or ProductTile(*tile, split).count(m, n) <= self.device.sm_count:
                     alone = _alone_ns(ProductTile(*tile, split), m, n, k, self.device, self.costs)
-                    found.append((bent(alone, self.floor_ns[stage]), Cut(*tile, split)))
-        return sorted(found, key=lambda one: one[0])[:TRIED]
+                    found.append((bent(alone, self.floor_ns[stage]), ProductTile(*tile, split)))
+        return sorted(found, key=itemgetter(0))[:TRIED]
 
-    def _by_work(self, stage: int) -> list[Cut]:
+    def _by_work(self, stage: int) -> list[ProductTile]:
         """Unsplit cuts with the least work in all, and those that take least alone."""
         m, n, k = self.sizes[stage]
         work = {
-            Cut(*tile): ProductTile(*tile).count(m, n) * self.costs.tile_ns(ProductTile(*tile), m, k)
+            ProductTile(*tile): ProductTile(*tile).count(m, n) * self.costs.tile_ns(ProductTile(*tile), m, k)
             for tile in self.tiles
         }
         alone = [replace(cut, split_k=1) for _, cut in self._by_waves(stage)]

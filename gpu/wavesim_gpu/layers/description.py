@@ -67,7 +67,7 @@ class MlpCall:
     b2: int = 0
 
 
-class Way(Protocol):
+class MlpExecutable(Protocol):
     """One way to compute an MLP shape on the current GPU, ready to be launched any number of times."""
 
     label: str

@@ -135,10 +135,10 @@ def mlp(  # noqa: PLR0913  # what an MLP has
             *(type(x), x.dtype, x.get_device(), x.shape, x.stride()),
             *(type(w1), w1.dtype, w1.get_device(), w1.shape, w1.stride()),
             *(type(w2), w2.dtype, w2.get_device(), w2.shape, w2.stride()),
-            gate if gate is None else _look(gate),
-            b1 if b1 is None else _look(b1),
-            b_gate if b_gate is None else _look(b_gate),
-            b2 if b2 is None else _look(b2),
+            gate if gate is None else _layout_key(gate),
+            b1 if b1 is None else _layout_key(b1),
+            b_gate if b_gate is None else _layout_key(b_gate),
+            b2 if b2 is None else _layout_key(b2),
         )
         found = _layouts.get(key)
     except (AttributeError, TypeError, RuntimeError):  # not PyTorch's, or without strides
@@ -172,7 +172,7 @@ def way_of(  # noqa: PLR0913  # as `mlp`
         return prepared.ready(layout, is_captured=False).chosen.choice
 
 
-def _look(array: Any) -> tuple[Any, ...]:
+def _layout_key(array: Any) -> tuple[Any, ...]:
     return type(array), array.dtype, array.get_device(), array.shape, array.stride()
 
 

@@ -2,7 +2,7 @@
 
 Example: `PlannedMlp(shape, pipeline, parse_plan("pdl+row")).run(call)` is two launches on the call's stream.
 Parameters are made once for a call's addresses and kept, what the kernels count on belongs to the stream
-(`runtime/call_states.py`), and the last block to leave puts it back and reports a wait that gave up.
+(`call_states.py`), and the last block to leave puts it back and reports a wait that gave up.
 """
 
 import itertools
@@ -28,11 +28,10 @@ from wavesim_gpu.driver.tensors import allowed_while_capturing
 from wavesim_gpu.hang.launch_recorder import active_recorder
 from wavesim_gpu.hang.planned_run import PlannedRun
 from wavesim_gpu.kernels.gemm.gemm_backend import Addresses, GemmBackend
+from wavesim_gpu.layers.call_states import CallState, CallStates
+from wavesim_gpu.layers.calls import process_log
 from wavesim_gpu.layers.description import MlpCall, MlpShape
-from wavesim_gpu.run.call_states import CallState, CallStates
-from wavesim_gpu.run.calls import process_log
-from wavesim_gpu.run.planned_kernels import PlannedKernel, kernels_of
-from wavesim_gpu.run.prepared_launches import (
+from wavesim_gpu.layers.prepared_launches import (
     OPERANDS,
     CallTemplate,
     LaunchTemplate,
@@ -41,6 +40,7 @@ from wavesim_gpu.run.prepared_launches import (
     StageTemplate,
     are_words,
 )
+from wavesim_gpu.run.planned_kernels import PlannedKernel, kernels_of
 
 READY_KEPT = (
     512  # launches with parameters made ready: layers of a model, times the outputs they alternate between
@@ -53,7 +53,7 @@ ELSEWHERE = {name: (0x7A5C << 32) + 0x12345600 * (i + 1) for i, name in enumerat
 
 
 class PlannedMlp:
-    """A `Way` on our kernels: the two stages of `pipeline` under `plan`, on the current GPU.
+    """A `MlpExecutable` on our kernels: the two stages of `pipeline` under `plan`, on the current GPU.
 
     `follows_closely`: the first kernel is launched by programmatic dependent launch too, so that it is there,
     waiting, when what is ahead of it in the stream ends. That is right after any kernel, of any library: no

@@ -17,14 +17,12 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
 from wavesim_gpu.driver.device import query
 from wavesim_gpu.driver.tensors import allowed_while_capturing, dense_strides
-from wavesim_gpu.layers import choose
-from wavesim_gpu.layers import tuning_cache as kept
+from wavesim_gpu.layers import calls, choose, tuning_cache
 from wavesim_gpu.layers.arguments import ALIGNMENT, Layout
 from wavesim_gpu.layers.candidates import MlpCandidate
 from wavesim_gpu.layers.choose import Choice
-from wavesim_gpu.layers.description import MlpCall, MlpShape, Way
-from wavesim_gpu.layers.software import used_software
-from wavesim_gpu.run import calls
+from wavesim_gpu.layers.description import MlpCall, MlpExecutable, MlpShape
+from wavesim_gpu.layers.tuning_cache import used_software
 from wavesim_gpu.run.planned_kernels import launched_safety
 
 OFF_BITS = ALIGNMENT - 1  # set in an address that is no multiple
@@ -36,8 +34,8 @@ TORCH = "torch"  # label of PyTorch's own operations
 
 # By all that a call's arrays look like: what `mlp` finds at once.
 layouts: dict[Any, "PreparedLayout"] = {}
-_chosen: dict[tuple[int, MlpShape], "Chosen"] = {}
-_launched_by_graphs: list["Chosen"] = []  # as long as the process: nobody tells when a graph is gone
+_chosen: dict[tuple[int, MlpShape], "LoadedMlp"] = {}
+_launched_by_graphs: list["LoadedMlp"] = []  # as long as the process: nobody tells when a graph is gone
 _forced: dict[MlpShape, MlpCandidate | None] = {}
 _said: set[str] = set()
 preparing = threading.RLock()
@@ -51,7 +49,7 @@ raise_known_failures: Callable[[], None] = _nothing
 
 
 @dataclass
-class Chosen:
+class LoadedMlp:
     """What was chosen for a shape on a device, loaded. Without a way: its library's own operations.
 
     `is_tuned`: measured here or in an earlier process, not only simulated.
@@ -59,10 +57,10 @@ class Chosen:
 
     shape: MlpShape
     choice: Choice
-    way: Way | None
+    way: MlpExecutable | None
     is_tuned: bool = False
     _is_in_graph: bool = False
-    _for_any_address: Way | None = None
+    _for_any_address: MlpExecutable | None = None
 
     def note_capture(self) -> None:
         """Keeps it for as long as the process: a graph will launch it."""
@@ -70,7 +68,7 @@ class Chosen:
             self._is_in_graph = True
             _launched_by_graphs.append(self)
 
-    def for_any_address(self) -> Way | None:
+    def for_any_address(self) -> MlpExecutable | None:
         """A way that takes rows and addresses that are no multiples of 16 bytes: cuBLASLt."""
         if self.choice.candidate is None or self.way is None:
             return self.way
@@ -90,7 +88,7 @@ class PreparedLayout:
         *("out_strides", "scratch_bytes", "_absent"),
     )
 
-    def __init__(self, layout: Layout, chosen: Chosen) -> None:
+    def __init__(self, layout: Layout, chosen: LoadedMlp) -> None:
         self.layout, self.chosen = layout, chosen
         way = chosen.way if layout.has_aligned_rows else chosen.for_any_address()
         self._run = way.run if way else None
@@ -160,7 +158,7 @@ class PreparedLayout:
         """The same layout by a way that takes addresses that are no multiples of 16 bytes."""
         way = self.chosen.for_any_address()
         only = choose.only(way.label if way else TORCH, "addresses that are no multiples of 16 bytes")
-        return PreparedLayout(self.layout, Chosen(self.layout.shape, only, way))
+        return PreparedLayout(self.layout, LoadedMlp(self.layout.shape, only, way))
 
 
 def force(shape: MlpShape, candidate: MlpCandidate | None) -> None:
@@ -205,11 +203,11 @@ def keep(key: Any, found: PreparedLayout) -> None:
     layouts[key] = found
 
 
-def settle(layout: Layout, choice: Choice, way: Way | None) -> None:
+def pin_choice(layout: Layout, choice: Choice, way: MlpExecutable | None) -> None:
     """Has later calls of the shape take a way that was measured."""
     with preparing:
         forget(layout.shape)
-        _chosen[layout.device, layout.shape] = Chosen(layout.shape, choice, way, is_tuned=True)
+        _chosen[layout.device, layout.shape] = LoadedMlp(layout.shape, choice, way, is_tuned=True)
 
 
 def described(shape: MlpShape) -> str:
@@ -218,7 +216,7 @@ def described(shape: MlpShape) -> str:
     return f"{(shape.m, shape.k, shape.n1, shape.n2)} {shape.dtype}{gate}"
 
 
-def _first(layout: Layout) -> Chosen:
+def _first(layout: Layout) -> LoadedMlp:
     """As forced, tuned or simulated; the library where that cannot be had; else no way."""
     shape = layout.shape
     try:
@@ -230,7 +228,7 @@ def _first(layout: Layout) -> Chosen:
     if choice.candidate is None:
         return _library(shape, "", choice, is_measured)
     try:
-        return Chosen(shape, choice, planned_way(shape, choice.candidate), is_measured)
+        return LoadedMlp(shape, choice, planned_way(shape, choice.candidate), is_measured)
     except UNAVAILABLE as error:
         return _library(shape, f"{choice.label} cannot run: {error}")
 
@@ -238,11 +236,11 @@ def _first(layout: Layout) -> Chosen:
 def _choice(shape: MlpShape, device: Device) -> Choice:
     if shape in _forced:
         return choose.forced(_forced[shape])
-    found = kept.read(shape, device, used_software()) if kept.is_any() else None
+    found = tuning_cache.read(shape, device, used_software()) if tuning_cache.is_any() else None
     return found or choose.choose(shape, device)
 
 
-def planned_way(shape: MlpShape, candidate: MlpCandidate) -> Way:
+def planned_way(shape: MlpShape, candidate: MlpCandidate) -> MlpExecutable:
     """A candidate of ours, compiled and loaded, even while another thread captures a graph.
 
     Raises `WavesimError`, also where the plan could deadlock, or is safe only by what CUDA does not promise.
@@ -252,7 +250,7 @@ def planned_way(shape: MlpShape, candidate: MlpCandidate) -> Way:
     pipeline, plan = candidate.planned(shape)
     _require_safe(pipeline, plan, query())
     with allowed_while_capturing():
-        way: Way = PlannedMlp(shape, pipeline, plan)
+        way: MlpExecutable = PlannedMlp(shape, pipeline, plan)
     global raise_known_failures  # noqa: PLW0603  # one log per process
     raise_known_failures = calls.process_log().raise_failures
     return way
@@ -265,7 +263,7 @@ def _require_safe(pipeline: Pipeline, plan: Plan, device: Device) -> None:
         raise DescriptionError(f"mlp does not run {plan.label}: {verdict.reason}")
 
 
-def library_way(shape: MlpShape, choice: Choice | None = None) -> Way:
+def library_way(shape: MlpShape, choice: Choice | None = None) -> MlpExecutable:
     """The library, by the algorithms that a choice names, loaded even while another thread captures a graph.
 
     Raises `WavesimError`.
@@ -273,14 +271,16 @@ def library_way(shape: MlpShape, choice: Choice | None = None) -> Way:
     from wavesim_gpu.layers.library import LibraryMlp  # noqa: PLC0415  # loads cuBLASLt
 
     with allowed_while_capturing():
-        way: Way = LibraryMlp(shape, dict(choice.algorithms) if choice else None)
+        way: MlpExecutable = LibraryMlp(shape, dict(choice.algorithms) if choice else None)
     return way
 
 
-def _library(shape: MlpShape, reason: str, choice: Choice | None = None, is_measured: bool = False) -> Chosen:
+def _library(
+    shape: MlpShape, reason: str, choice: Choice | None = None, is_measured: bool = False
+) -> LoadedMlp:
     """cuBLASLt; no way, with a warning, where that cannot be had. `reason` is what went wrong before."""
     try:
-        way: Way | None = library_way(shape, choice)
+        way: MlpExecutable | None = library_way(shape, choice)
         label = choose.LIBRARY
     except UNAVAILABLE as error:
         way, label = None, TORCH
@@ -289,7 +289,7 @@ def _library(shape: MlpShape, reason: str, choice: Choice | None = None, is_meas
         used = label if way else "the operations of the arrays' own library"
         warn_once(f"wavesim_gpu.mlp uses {used}: {reason}")
     found = choice if choice and way else choose.only(label, reason)
-    return Chosen(shape, found, way, is_measured and way is not None)
+    return LoadedMlp(shape, found, way, is_measured and way is not None)
 
 
 def warn_once(text: str) -> None:

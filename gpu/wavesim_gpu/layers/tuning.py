@@ -9,7 +9,7 @@ import logging
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -19,14 +19,14 @@ from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.driver.device import query, require_cupy
 from wavesim_gpu.driver.element_types import element_type, from_float32, to_float32
 from wavesim_gpu.driver.functions import compile_all
-from wavesim_gpu.layers import prepared
-from wavesim_gpu.layers import tuning_cache as kept
+from wavesim_gpu.layers import prepared, tuning_cache
 from wavesim_gpu.layers.arguments import Layout
+from wavesim_gpu.layers.calls import check
 from wavesim_gpu.layers.choose import LIBRARY, Choice, worth_timing
-from wavesim_gpu.layers.description import MlpCall, MlpShape, Way
+from wavesim_gpu.layers.description import MlpCall, MlpExecutable, MlpShape
 from wavesim_gpu.layers.library import LibraryMlp
-from wavesim_gpu.layers.software import used_software
-from wavesim_gpu.run.calls import check
+from wavesim_gpu.layers.prepared import LoadedMlp
+from wavesim_gpu.layers.tuning_cache import used_software
 from wavesim_gpu.run.planned_kernels import wanted_kernels
 from wavesim_gpu.run.timing import Contender, interleaved_ns
 
@@ -42,14 +42,6 @@ ALIKE = {"fp16": 4e-3, "bf16": 3e-2}
 LIMIT_NS = 10**10
 log = logging.getLogger("wavesim_gpu")
 _tuning = threading.Lock()  # two would slow each other down while they are timed
-
-
-@dataclass(frozen=True)
-class Entrant:
-    """A way that is timed; `candidate` None is cuBLASLt, with the `algorithms` that it was told to use."""
-
-    choice: Choice
-    way: Way
 
 
 def tune(layout: Layout) -> Choice:
@@ -80,8 +72,8 @@ def _tuned(layout: Layout) -> Choice:
         operands = None
         cupy.get_default_memory_pool().free_all_blocks()  # the caller's library may want it
     log.info("%s: %s", name, fastest.choice)
-    kept.keep(fastest.choice, shape, device, used_software())
-    prepared.settle(layout, fastest.choice, fastest.way)
+    tuning_cache.keep(fastest.choice, shape, device, used_software())
+    prepared.pin_choice(layout, fastest.choice, fastest.way)
     return fastest.choice
 
 
@@ -109,7 +101,7 @@ class _Operands:
         self._scratch = self._cupy.empty(1, "uint8")
         self.stream.synchronize()
 
-    def reserve(self, ways: Sequence[Way]) -> None:
+    def reserve(self, ways: Sequence[MlpExecutable]) -> None:
         """Scratch memory for any of them, which stays where it is from now on."""
         size = max(way.scratch_bytes for way in ways)
         if self._scratch.nbytes < size:
@@ -119,7 +111,7 @@ class _Operands:
         """One for each set of weights."""
         return [self._call(index, is_captured) for index in range(self.sets)]
 
-    def result(self, way: Way) -> Any:
+    def result(self, way: MlpExecutable) -> Any:
         """What a way makes of the first set, as float32; NaN where it writes nothing."""
         self._cupy.cuda.runtime.memsetAsync(self.out.data.ptr, 0xFF, self.out.nbytes, self.stream.ptr)
         self.reserve([way])
@@ -133,7 +125,7 @@ class _Operands:
         """How often a timed graph uses each set of weights."""
         return -(-(LONG_RUNS if self.shape.m > LONG else RUNS) // self.sets)
 
-    def graph(self, way: Way) -> Any:
+    def graph(self, way: MlpExecutable) -> Any:
         """Runs with each set of weights, one after the other, as a CUDA graph."""
         calls = self.calls(is_captured=True) * self.repeats
         with self.stream:
@@ -180,17 +172,18 @@ class _Operands:
         )
 
 
-def _entrants(shape: MlpShape, device: Device, operands: _Operands) -> list[Entrant]:
+def _entrants(shape: MlpShape, device: Device, operands: _Operands) -> list[LoadedMlp]:
     """CuBLASLt first, by its best algorithms, and those of ours that compile and agree with it."""
     library = LibraryMlp(shape)
     operands.reserve([library])
     call, *others = operands.calls(is_captured=False)
     algorithms = library.tuned(call, operands.stream, others)
     by_library = Choice(LIBRARY, algorithms=tuple(sorted(algorithms.items())))
+    tuned = LibraryMlp(shape, algorithms)
     # Also as it is untuned: an algorithm that is fastest alone need not be in a row of products.
-    found = [Entrant(by_library, LibraryMlp(shape, algorithms)), Entrant(Choice(LIBRARY), library)]
-    wanted = operands.result(found[0].way)
-    candidates = [one.candidate for one in worth_timing(shape, device, MOST)]
+    entrants = [LoadedMlp(shape, by_library, tuned), LoadedMlp(shape, Choice(LIBRARY), library)]
+    wanted = operands.result(tuned)
+    candidates = [candidate for _, candidate in worth_timing(shape, device, MOST)]
     planned = [candidate.planned(shape) for candidate in candidates]
     with suppress(CompileError):  # the one that does not compile is told below
         compile_all(one for pair in planned for one in wanted_kernels(*pair, Build()))
@@ -204,8 +197,8 @@ def _entrants(shape: MlpShape, device: Device, operands: _Operands) -> list[Entr
         if not error <= ALIKE[shape.dtype]:
             log.warning("%s is %.2g off cuBLASLt's result; it is left out", candidate, error)
             continue
-        found.append(Entrant(Choice(str(candidate), candidate=candidate), way))
-    return found
+        entrants.append(LoadedMlp(shape, Choice(str(candidate), candidate=candidate), way))
+    return entrants
 
 
 def _error(found: Any, wanted: Any) -> float:
@@ -214,10 +207,11 @@ def _error(found: Any, wanted: Any) -> float:
     return float(cupy.linalg.norm(found - wanted) / cupy.linalg.norm(wanted))
 
 
-def _fastest(entrants: Sequence[Entrant], operands: _Operands) -> Entrant:
+def _fastest(entrants: Sequence[LoadedMlp], operands: _Operands) -> LoadedMlp:
     """By the median of rounds in turns; the library, which is first, unless another gains more than a tie."""
-    operands.reserve([entrant.way for entrant in entrants])
-    graphs = [operands.graph(entrant.way) for entrant in entrants]
+    ways = [entrant.way for entrant in entrants if entrant.way is not None]
+    operands.reserve(ways)
+    graphs = [operands.graph(way) for way in ways]
     runs = operands.sets * operands.repeats
     contenders = [
         Contender(lambda graph=graph: graph.launch(operands.stream), operands.stream, runs)  # type: ignore[misc]

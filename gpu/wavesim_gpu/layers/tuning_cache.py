@@ -10,15 +10,20 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from wavesim.errors import DescriptionError, OutputError, RecordingError
+from wavesim.errors import DescriptionError, DeviceError, OutputError, RecordingError
 from wavesim.model.device import Device
 from wavesim.safe_io.bounds import MOST_NS, bounded_text, real, shown
 from wavesim.safe_io.reading import read_text
 from wavesim.safe_io.writing import write_text
+from wavesim_gpu.cublas.cublas_library import library_version
 from wavesim_gpu.driver import cubin_cache
+from wavesim_gpu.driver.device import versions
+from wavesim_gpu.driver.kernel_sources import source_hash
+from wavesim_gpu.kernels.backends import BACKENDS
 from wavesim_gpu.layers.candidates import MlpCandidate
 from wavesim_gpu.layers.choose import LIBRARY, Choice
 from wavesim_gpu.layers.description import MlpShape
@@ -93,3 +98,20 @@ def _path(shape: MlpShape, device: Device, software: Mapping[str, str]) -> Path 
         return None
     text = json.dumps(_key(shape, device, software), sort_keys=True)
     return folder / FOLDER / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
+
+
+@cache
+def used_software() -> Mapping[str, str]:
+    """Versions and a hash of the kernels, by name. Needs a GPU; the first call in a process reads sources."""
+    found = versions()
+    used = {name: found[name] for name in ("driver", "cuda_driver", "cuda_runtime")}
+    kernels = source_hash(*(backend.source for backend in BACKENDS.values()))
+    return {**used, "cublaslt": _cublaslt(), "kernels": kernels}
+
+
+def _cublaslt() -> str:
+    """The version of the library that would compute, "" where it cannot be had."""
+    try:
+        return library_version()
+    except DeviceError:
+        return ""

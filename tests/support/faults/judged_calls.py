@@ -18,10 +18,10 @@ from wavesim_gpu.driver.element_types import TOLERANCE
 from wavesim_gpu.driver.functions import load_function
 from wavesim_gpu.driver.kernel_launch import DeviceLaunch, KernelLaunch
 from wavesim_gpu.layers import prepared
+from wavesim_gpu.layers.calls import FailedCallsError, check, process_log
 from wavesim_gpu.layers.candidates import MlpCandidate
 from wavesim_gpu.layers.description import MlpShape
 from wavesim_gpu.layers.mlp import mlp, way_of
-from wavesim_gpu.run.calls import FailedCallsError, check, process_log
 
 # k, n1, n2: the first product takes longer than a launch, so that the second waits.
 SIZES = (8192, 512, 256)

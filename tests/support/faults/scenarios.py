@@ -20,8 +20,8 @@ from faults.cotenant import Cotenant
 from faults.green_context import green_stream
 from faults.judged_calls import FAULTS, HAS_NAN, IS_WRONG, Judge
 from wavesim_gpu.driver.device import query, require_cupy
+from wavesim_gpu.layers.calls import process_log
 from wavesim_gpu.layers.mlp import mlp
-from wavesim_gpu.run.calls import process_log
 
 LIMIT_S, HOLD_S = 0.004, 0.012  # a co-tenant that holds SMs for longer than a call may wait
 SLICED_S = (3e-4, 1e-3)  # limits below the time for which another process may have the GPU

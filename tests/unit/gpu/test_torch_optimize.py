@@ -276,8 +276,8 @@ def with_choices(monkeypatch):
     def choose(shape, device):
         assert device.name == "h200"
         if shape.m == 1:
-            return Choice("cublaslt", 100.0, 100.0, "simulated")
-        return Choice("row", 95.0, 100.0, "simulated", None, "", (3.0, 7.0))
+            return Choice("cublaslt", 100.0, 100.0, "estimated")
+        return Choice("row", 95.0, 100.0, "estimated", None, "", (3.0, 7.0))
 
     monkeypatch.setattr(swap, "choose", choose)
 
@@ -292,13 +292,13 @@ def test_the_report_says_what_is_swapped_gained_and_kept(monkeypatch):
     assert lines[1].split("  ")[0] == "MLP"
     assert lines[2].startswith("blocks.0 and 1 more")
     assert "cuBLASLt, no gain" in lines[2]
-    assert "+5.0 % (+3.0 to +7.0), simulated" in lines[2]
+    assert "+5.0 % (+3.0 to +7.0), estimated" in lines[2]
     assert lines[3].startswith("blocks.2 (GatedMlp) kept as it is: its forward pass is none of those")
     read = json.loads(report.to_json())
     assert read["swapped"][1]["choices"][1] == {
         "tokens": 512,
         "way": "row",
-        "basis": "simulated",
+        "basis": "estimated",
         "predicted_ns": 95.0,
         "library_ns": 100.0,
         "gain_points": pytest.approx(5.0),

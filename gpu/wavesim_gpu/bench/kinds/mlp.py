@@ -152,7 +152,7 @@ def _predicted(shape: LayerShape) -> dict[str, Any]:
     except Exception as error:  # noqa: BLE001  # as above
         return {"name": shape.name, "failed": _message(error)}
     times = {"predicted_ns": choice.predicted_ns, "library_ns": choice.library_ns, "choosing_ms": took_ms}
-    ours = {"ours_label": str(best.candidate), "ours_ns": best.ns} if best else {}
+    ours = {"ours_label": str(best[1]), "ours_ns": best[0]} if best else {}
     return {"name": shape.name, "label": choice.label, **times, **ours}
 
 
@@ -259,7 +259,7 @@ def _join_same(shape: LayerShape, operands: LayerOperands, found: Sequence[Layer
     if "mlp tuned" in by_name:
         by_name["mlp tuned"].case["plan"] = _label(shape, operands)
     if "our kernels" in by_name:
-        by_name["our kernels"].case["plan"] = str(our_best(shape).candidate)
+        by_name["our kernels"].case["plan"] = str(our_best(shape)[1])
     first = by_name.get("mlp")
     for name in ("our kernels", "mlp tuned"):
         other = by_name.get(name)

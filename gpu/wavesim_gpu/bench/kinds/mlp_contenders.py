@@ -16,7 +16,7 @@ from wavesim.plan.plan import StreamSync
 from wavesim_gpu.bench.kinds.mlp_operands import LayerOperands, set_count, verdict
 from wavesim_gpu.bench.kinds.mlp_shapes import LayerShape
 from wavesim_gpu.driver.device import query
-from wavesim_gpu.layers.description import MlpCall, MlpShape, Way
+from wavesim_gpu.layers.description import MlpCall, MlpExecutable, MlpShape
 
 Run = Callable[[LayerOperands], Any]
 
@@ -130,7 +130,7 @@ def library_run(torch: Any, shape: LayerShape) -> Run:
 
 
 def our_best(shape: LayerShape) -> Any:
-    """The candidate of our kernels with the least simulated time, and that time; None where there is none."""
+    """The least estimated time of our kernels, and the candidate that has it; None where there is none."""
     from wavesim_gpu.layers.choose import predicted  # noqa: PLC0415  # as above
 
     return next(iter(predicted(shape.mlp, query(), most=1)), None)
@@ -146,7 +146,7 @@ def ours_run(torch: Any, shape: LayerShape, *, is_stream_sync: bool = False) -> 
     best = our_best(shape)
     if best is None:
         return None
-    pipeline, plan = best.candidate.planned(shape.mlp)
+    pipeline, plan = best[1].planned(shape.mlp)
     if is_stream_sync and not plan.sync.has_semaphores:
         return None
     return way_run(
@@ -154,7 +154,7 @@ def ours_run(torch: Any, shape: LayerShape, *, is_stream_sync: bool = False) -> 
     )
 
 
-def way_run(torch: Any, shape: MlpShape, way: Way) -> Run:
+def way_run(torch: Any, shape: MlpShape, way: MlpExecutable) -> Run:
     """A way on PyTorch's tensors and current stream, with scratch memory of its own."""
     scratch = torch.empty(max(1, way.scratch_bytes), dtype=torch.uint8, device="cuda")
 

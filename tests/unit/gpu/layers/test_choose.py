@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from wavesim.codegen.cuda import stage_header
-from wavesim.costs.product_costs import product_costs_of
+from wavesim.costs.product_costs import ProductTile, product_costs_of
 from wavesim.model.device import load
 from wavesim_gpu.layers import choose as choosing
-from wavesim_gpu.layers.candidates import FUSED, IN_TURN, ROWS, Cut, MlpCandidate
+from wavesim_gpu.layers.candidates import FUSED, IN_TURN, ROWS, MlpCandidate
 from wavesim_gpu.layers.choose import LIBRARY, choose, predicted, predicted_library_ns, worth_timing
 from wavesim_gpu.layers.description import MlpShape
 from wavesim_gpu.run.planned_kernels import kernels_of
@@ -25,7 +25,7 @@ def test_one_kernel_for_both_products_is_chosen_where_the_first_leaves_sms_idle(
     # 3,328 rows are 26 rows of 24 tiles: 4.7 waves.
     found = choose(gpt3(3328), H200)
     assert found.candidate == MlpCandidate.read(f"hopper {FUSED} grouped:4 128x256 128x256")
-    assert (found.label, found.basis) == (str(found.candidate), "simulated")
+    assert (found.label, found.basis) == (str(found.candidate), "estimated")
     assert found.gain_points > product_costs_of("h200").margin_points
     low, high = found.interval_points
     assert low < found.gain_points < high
@@ -75,20 +75,20 @@ def test_what_cublaslt_does_not_fuse_costs_it_a_pass():
 def test_candidates_are_in_the_order_of_their_times_and_the_kernels_can_compute_them():
     found = predicted(gpt3(2000), H200, 8)
     assert len(found) == 8
-    assert [one.ns for one in found] == sorted(one.ns for one in found)
-    for one in found:
-        pipeline, plan = one.candidate.planned(gpt3(2000))
+    assert [ns for ns, _ in found] == sorted(ns for ns, _ in found)
+    for _, candidate in found:
+        pipeline, plan = candidate.planned(gpt3(2000))
         assert pipeline.stages[0].gemm.m == 2000
-        assert MlpCandidate.read(str(one.candidate)) == one.candidate
-        assert plan == one.candidate.plan()
+        assert MlpCandidate.read(str(candidate)) == candidate
+        assert plan == candidate.plan()
 
 
 def test_no_candidate_takes_less_than_the_tensor_cores_or_the_memory_allow():
     for m in (1, 100, 1000, 10_000):
         shape = gpt3(m)
-        for one in predicted(shape, H200, 4):
-            assert one.ns > 4 * m * 12288 * 6144 / (H200.sm_count * 4096 * 1.98)
-            assert one.ns > 2 * 2 * 12288 * 6144 / 4.8e3
+        for ns, _ in predicted(shape, H200, 4):
+            assert ns > 4 * m * 12288 * 6144 / (H200.sm_count * 4096 * 1.98)
+            assert ns > 2 * 2 * 12288 * 6144 / 4.8e3
 
 
 def test_a_choice_takes_milliseconds_however_many_tiles_there_are():
@@ -102,7 +102,7 @@ def test_a_choice_takes_milliseconds_however_many_tiles_there_are():
 @pytest.mark.parametrize("order", ["grouped:4", "grouped:8", "column"])
 def test_what_is_compiled_for_a_candidate_does_not_depend_on_the_sizes(plan, order):
     """So a process compiles little, and nothing for sizes that are new to it but not to their tiles."""
-    candidate = MlpCandidate(plan, order, (Cut(128, 256), Cut(128, 256)))
+    candidate = MlpCandidate(plan, order, (ProductTile(128, 256), ProductTile(128, 256)))
     shape = MlpShape(3328, 4096, 14336, 4096, "bf16", "swiglu", "separate", "column", "column")
     others = [{"m": 1000}, {"m": 1}, {"k": 8192}, {"n1": 11008}, {"n2": 5120}, {"gate": "packed"}]
     wanted = compiled(candidate, shape)

@@ -148,7 +148,7 @@ def test_what_is_simulated_fastest_is_launched(gpu, ways):
     wavesim_gpu.mlp(x, w1, w2, activation="gelu")
     assert [way.label for way in ways] == ["ours"]
     found = mlp.way_of(x, w1, w2, activation="gelu")
-    assert found.basis == "simulated"
+    assert found.basis == "estimated"
     assert "128x256" in found.label
     assert found.gain_points > 2
     assert len(ways[0].calls) == 1
@@ -235,7 +235,7 @@ def test_tuning_is_asked_for_once_and_not_in_a_capture(gpu, ways, monkeypatch):
     tuned = Way("tuned", None)
 
     def tune(layout):
-        prepared.settle(layout, Choice("tuned", 90.0, 100.0, "measured"), tuned)
+        prepared.pin_choice(layout, Choice("tuned", 90.0, 100.0, "measured"), tuned)
 
     monkeypatch.setattr(tuning, "tune", tune)
     x, w1, w2 = arrays(gpu)

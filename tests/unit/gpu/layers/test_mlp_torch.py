@@ -86,7 +86,7 @@ def way(monkeypatch):
     noted = Way()
     prepared.forget()
     monkeypatch.setattr(
-        prepared, "_first", lambda layout: prepared.Chosen(layout.shape, Choice("noted"), noted)
+        prepared, "_first", lambda layout: prepared.LoadedMlp(layout.shape, Choice("noted"), noted)
     )
 
     def tensor_of(name, array):

@@ -13,12 +13,11 @@ from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
-from wavesim_gpu.layers import planned
+from wavesim_gpu.layers import call_states, calls, planned
+from wavesim_gpu.layers.calls import FailedCallsError, process_log, slot_type
 from wavesim_gpu.layers.candidates import MlpCandidate
 from wavesim_gpu.layers.description import MlpCall, MlpShape
 from wavesim_gpu.layers.planned import PlannedMlp
-from wavesim_gpu.run import call_states, calls
-from wavesim_gpu.run.calls import FailedCallsError, process_log, slot_type
 
 SHAPE = MlpShape(300, 128, 256, 192, "fp16", "gelu")
 PLANS = ("stream", "pdl", "pdl+row", "pdl+tile", "persistent+pdl+row", "persistent:row")

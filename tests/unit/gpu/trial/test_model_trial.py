@@ -75,7 +75,7 @@ def pretended(monkeypatch):
             monkeypatch.setattr(module, "CapturedStep", capture or (lambda run: run))
             monkeypatch.setattr(module, "interleaved_steps", timed(times or {}))
         monkeypatch.setattr(
-            mlps, "choose", lambda shape, device: Choice("pdl+row", 900.0, 1000.0, "simulated")
+            mlps, "choose", lambda shape, device: Choice("pdl+row", 900.0, 1000.0, "estimated")
         )
 
     return start
@@ -257,7 +257,7 @@ def test_a_model_on_the_cpu_beside_a_gpu_is_told_to_move(monkeypatch):
 
 def test_without_a_gpu_everything_is_said_to_be_simulated(monkeypatch):
     monkeypatch.setitem(sys.modules, "wavesim_gpu.torch", pretended_swap())
-    monkeypatch.setattr(mlps, "choose", lambda shape, device: Choice("pdl+row", 900.0, 1000.0, "simulated"))
+    monkeypatch.setattr(mlps, "choose", lambda shape, device: Choice("pdl+row", 900.0, 1000.0, "estimated"))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     tried = user()
     before = state(tried.model)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from wavesim.errors import DeadlockError, Waiter
-from wavesim_gpu.run import calls
-from wavesim_gpu.run.calls import CALLS_KEPT, REPORTS_KEPT, CallLog, FailedCallsError, warn_of_failures
+from wavesim_gpu.layers import calls
+from wavesim_gpu.layers.calls import CALLS_KEPT, REPORTS_KEPT, CallLog, FailedCallsError, warn_of_failures
 
 WAITER = Waiter("gemm2", (1, 2, 0), 7, -1, "gemm1 row[2]", 0, 5)
 HEAD = 4  # words of a slot before the numbers

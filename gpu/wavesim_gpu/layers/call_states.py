@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from wavesim_gpu.cusync.layout import ERROR_BUFFER
 from wavesim_gpu.driver.device import require_cupy
 from wavesim_gpu.driver.tensors import allowed_while_capturing
-from wavesim_gpu.run.calls import CallSlot, process_log
+from wavesim_gpu.layers.calls import CallSlot, process_log
 
 STREAMS_KEPT = 64  # with more, an idle one's state becomes the new one's
 WORD = 4

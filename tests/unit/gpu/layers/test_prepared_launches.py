@@ -1,7 +1,7 @@
 """Where parameters hold addresses is found out and not assumed; what is launched of them: test_planned.py."""
 
 from wavesim_gpu.kernels.gemm.gemm_backend import AddressField
-from wavesim_gpu.run.prepared_launches import OPERANDS, are_words
+from wavesim_gpu.layers.prepared_launches import OPERANDS, are_words
 
 
 def test_parameters_in_which_more_than_addresses_differs_are_not_made_by_storing_words():
