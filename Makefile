@@ -19,7 +19,7 @@ PARALLEL := --numprocesses auto --dist worksteal
 FIRST := lab/tree/notebooks/01_start_here.ipynb
 
 .DEFAULT_GOAL := help
-.PHONY: help lines lock setup demo test quick validate check fuzz images tour course slides results gallery pages docs lab may-run-lab lite lite-test binder gpu-test gpu-smoke gpu-bench gpu-sanitize gpu-peers peers-pages clean
+.PHONY: help lines lock setup demo test quick validate check fuzz images tour course slides results gallery pages docs lab may-run-lab lite lite-test binder gpu-test gpu-smoke gpu-bench gpu-sanitize gpu-peers clean
 
 help:
 	@echo "make demo       predicted and measured effect of tile-level synchronisation: a table and an HTML page"
@@ -49,7 +49,6 @@ help:
 	@echo "make gpu-sanitize  memcheck and racecheck of the GPU's kernels (needs compute-sanitizer)"
 	@echo "make gpu-peers  all that is measured on two GPUs of one host, most worth first, results in build/two-gpus"
 	@echo "                (PYTHON=an interpreter with CuPy and PyTorch; MINUTES=9 at most; again: goes on; installs nothing)"
-	@echo "make peers-pages  what make gpu-peers has measured: recordings, scores, docs/two-gpus.md, what operators take"
 	@echo "make lock       versions, hashes, licences and the list of parts (SBOM), written again; UPGRADE=--upgrade"
 	@echo "make clean      remove $(VENV) and build outputs"
 
@@ -171,13 +170,10 @@ gpu-sanitize:
 gpu-bench:
 	PYTHONPATH=.:gpu $(PYTHON) -m wavesim_gpu bench
 
-# PEERS_ARGS=--dry-run lists the steps anywhere; --known FOLDER goes on from results elsewhere; --kraken its checkout.
+# PEERS_ARGS=--dry-run lists the shapes anywhere. `measure two-gpus-trials` tries results, skew and a rank that ends.
 PEERS := build/two-gpus
 gpu-peers:
-	PYTHONPATH=.:gpu $(PYTHON) -m wavesim_gpu.bench.kinds.two_gpus.campaign --out $(PEERS) --minutes $(MINUTES) $(PEERS_ARGS)
-
-peers-pages: $(VENV)/.has-all
-	$(PY) -m wavesim_gpu.bench.kinds.two_gpus.collected $(PEERS)
+	PYTHONPATH=.:gpu $(PYTHON) -m wavesim_gpu measure two-gpus --out $(PEERS) --minutes $(MINUTES) $(PEERS_ARGS)
 
 clean:
 	rm -rf $(VENV) build dist wavesim.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,4 +1,4 @@
-"""Command line of the GPU: try, characterise, bench, layers, record, report.
+"""Command line of the GPU: try, characterise, bench, layers, measure, record, report.
 
 Example: `python -m wavesim_gpu bench --quick` on a GPU writes gpu/results/DATE.json; `report --json` sums up
 the newest anywhere.
@@ -12,10 +12,10 @@ if __name__ == "__main__":
 import argparse
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from wavesim.costs.device_costs import default_device
 from wavesim.errors import DescriptionError, WavesimError
 from wavesim.safe_io.bounds import plain_int, shown
 from wavesim.safe_io.escaping import lines
@@ -27,6 +27,7 @@ from wavesim_gpu.trial import command as try_command
 
 BLIND_ONLY = ("device", "seconds", "only", "shard")  # options of `record`
 SECONDS = 230.0
+MEASURE = "measure every case of a list: checked, in turns, a row per way"
 LAYERS = "time mlp beside the best of torch's forms on 40 MLPs"
 
 
@@ -78,7 +79,8 @@ def _parser() -> argparse.ArgumentParser:
         help="gate and values in one matrix, torch's forms of that beside mlp",
     )
     layers.set_defaults(run=_layers)
-    for command in (bench, layers, record):
+    measure = _add_measure(commands)
+    for command in (bench, layers, record, measure):
         command.add_argument("--commit", help="commit of the kernels, where git cannot tell")
     report = commands.add_parser("report", help="sum up the newest results; needs no GPU")
     report.add_argument("--json", action="store_true", help="one JSON object on standard output")
@@ -106,14 +108,31 @@ def _add_record(commands: Any) -> Any:
     )
     record.add_argument("--only", help="of --blind, sizes whose name contains this")
     record.add_argument("--shard", help="of --blind: 1/4 is the first of four processes, a GPU each")
-    record.set_defaults(run=_record)
+    record.set_defaults(run=_record, minutes=SECONDS / 60, dry_run=False)
     return record
+
+
+def _add_measure(commands: Any) -> Any:
+    measure = commands.add_parser("measure", help=MEASURE, description=MEASURE)
+    measure.add_argument("list", help="a list of wavesim/bench/lists by its name, or a TOML file")
+    measure.add_argument("--out", type=Path, required=True, help="folder of the results; again: goes on")
+    measure.add_argument("--only", help="cases whose name contains this")
+    measure.add_argument("--shard", help="1/4 is the first of four processes, a GPU each")
+    measure.add_argument("--minutes", type=number, default=9, help="after these no case is begun (9)")
+    measure.add_argument(
+        "--blind",
+        action="store_true",
+        help="the baseline first, then predictions and their hash, then the plans; needs simpy",
+    )
+    measure.add_argument("--dry-run", action="store_true", help="print the cases and measure nothing")
+    measure.set_defaults(run=_measure, device=None)
+    return measure
 
 
 def _bench(options: argparse.Namespace) -> int:
     # report needs none of this
+    from wavesim_gpu.bench.contenders import RESULTS  # noqa: PLC0415
     from wavesim_gpu.bench.kinds.bench_sizes import QUICK, Scope, run_bench  # noqa: PLC0415
-    from wavesim_gpu.bench.result_rows import RESULTS  # noqa: PLC0415
 
     require_gpu()
     print(run_bench(QUICK if options.quick else Scope(), options.out or RESULTS, options.commit))
@@ -156,51 +175,70 @@ def _record(options: argparse.Namespace) -> int:
 
 
 def _record_blind(options: argparse.Namespace) -> int:
-    from wavesim.bench.blind_sizes import second_sizes  # noqa: PLC0415  # as above
-    from wavesim.model.device import load  # noqa: PLC0415  # report needs none of this
-    from wavesim_gpu.bench.blind_run import make_blind_run  # noqa: PLC0415  # as above
-    from wavesim_gpu.run.runner import current_commit  # noqa: PLC0415  # as above
-
     if options.hopper:
         raise DescriptionError("--hopper is of traces without --blind, which records both; leave it out")
-    known = second_sizes()
-    sizes = [size for size in known if (options.only or "") in size.name]
-    if not sizes:
-        raise DescriptionError(
-            f"--only is {options.only!r}; it is in none of the {len(known)} names, which are such as "
-            f"{known[0].name!r}"
-        )
-    seconds, device = (
-        SECONDS if options.seconds is None else options.seconds,
-        options.device or default_device(),
-    )
-    if seconds == 0:
+    if options.seconds == 0:
         raise DescriptionError("--seconds is 0; it must be above 0 and finite, such as 230")
-    load(device)  # before any measurement: it names those there are
-    shard = _shard(options.shard, len(sizes))
-    commit = options.commit or current_commit()
-    failures = make_blind_run(options.out, sizes, commit, device, seconds, shard)
-    folder = shard.folder(options.out)
-    size_mb = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
-    print(f"{len(sizes)} sizes, {len(failures)} failures, {size_mb:.1f} MB, in {folder}")
-    return 0
+    options.list, options.blind = "gemms-second", True
+    if options.seconds is not None:
+        options.minutes = options.seconds / 60
+    status = _measure(options)
+    print("record --blind is `measure gemms-second --blind` from now on", file=sys.stderr)
+    return status
 
 
-def _shard(text: str | None, most: int) -> Any:
+def _measure(options: argparse.Namespace) -> int:
+    from wavesim.bench.case_list import load_list  # noqa: PLC0415  # as above
+    from wavesim.model.device import load  # noqa: PLC0415  # as above
+    from wavesim_gpu.bench.harness import measure, require_predictions  # noqa: PLC0415  # as above
+    from wavesim_gpu.run.runner import current_commit  # noqa: PLC0415  # as above
+
+    cases = load_list(options.list)
+    if options.device:
+        load(options.device)  # before any measurement: it names those there are
+        cases = replace(cases, device=options.device)
+    if options.minutes <= 0:
+        raise DescriptionError(f"--minutes is {options.minutes:g}; it must be above 0, such as 9")
+    shard, only = _shard(options.shard, len(cases.cases)), options.only or ""
+    named = [case for case in cases.shard(*shard) if only in case.name]
+    if not named:
+        raise DescriptionError(
+            f"--only is {shown(only)}; it is in none of the {len(cases.cases)} names, which are such as "
+            f"{cases.cases[0].name!r}"
+        )
+    if options.dry_run:
+        print("\n".join(lines(case.name) for case in named))
+        return 0
+    if options.blind:
+        require_predictions()
+    options.out.mkdir(parents=True, exist_ok=True)
+    require_gpu(cases.device if options.blind else None)
+    run = measure(
+        cases,
+        options.out,
+        only=only,
+        shard=shard,
+        seconds=60 * options.minutes,
+        commit=options.commit or current_commit(),
+        is_blind=options.blind,
+    )
+    print(f"{len(named)} cases, {len(run.failures)} failures, in {run.folder}")
+    return 1 if run.failures else 0
+
+
+def _shard(text: str | None, most: int) -> tuple[int, int]:
     """Of a word such as 2/4. Raises `DescriptionError`."""
-    from wavesim_gpu.bench.blind_run import Shard  # noqa: PLC0415  # as above
-
     if text is None:
-        return Shard()
+        return 1, 1
     try:
         number, count = map(plain_int, text.split("/", 1))
     except ValueError:
         raise DescriptionError(f"--shard is {shown(text)}; write NUMBER/COUNT, such as 1/4") from None
     if not 1 <= number <= count <= most:
         raise DescriptionError(
-            f"--shard is {shown(text)}; write 1/COUNT to COUNT/COUNT, with at most {most} parts, a size each"
+            f"--shard is {shown(text)}; write 1/COUNT to COUNT/COUNT, with at most {most} parts, a case each"
         )
-    return Shard(number, count)
+    return number, count
 
 
 def _report(options: argparse.Namespace) -> int:

@@ -42,7 +42,7 @@ def test_a_copy_that_does_not_wait_or_post_is_noticed(copies, runner, mutant):
 
 def test_runs_that_follow_each_other_in_one_graph_are_right(runner):
     from wavesim.plan.parsing import parse_plan
-    from wavesim_gpu.bench.kinds.tile_configs import TileConfig, mlp_pair
+    from wavesim_gpu.bench.kinds.variants import TileConfig, mlp_pair
     from wavesim_gpu.kernels.gemm.sm90.gemm_sm90 import HOPPER_CAPABILITY
     from wavesim_gpu.run.references import reference
     from wavesim_gpu.run.runner import CupyRunner
@@ -74,7 +74,7 @@ def test_what_is_judged_after_the_rounds_is_what_they_wrote(runner):
     from small_pipelines import pair
 
     from wavesim.plan.parsing import parse_plan
-    from wavesim_gpu.bench.checked_candidates import (
+    from wavesim_gpu.bench.contenders import (
         library_entry,
         program_entry,
         sharing_entry,

@@ -80,7 +80,7 @@ def described(case):
     from wavesim.codegen.tile_map import Blocks
     from wavesim.model.kernel import Gemm
     from wavesim.plan.sync import Semaphores
-    from wavesim_gpu.bench.kinds.tile_configs import TileConfig, mlp_pair, products_of, single
+    from wavesim_gpu.bench.kinds.variants import TileConfig, mlp_pair, products_of, single
 
     stored, word = kernels_named(case["kernels"]), case["plan"]
     grouped = re.fullmatch(r"block:(\d+)x(\d+)", word)
@@ -196,7 +196,7 @@ def main():
         json.dump(facts(json.load(sys.stdin)), sys.stdout)
         return 0
     from wavesim.bench.gpu_results import newest_results
-    from wavesim_gpu.bench.same_code import FOLDER
+    from wavesim_gpu.bench.timed_sources import FOLDER
 
     newest = newest_results(RESULTS)
     cases = distinct_cases(json.loads(newest.read_text()))

@@ -16,6 +16,8 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import parse_order
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan
+from wavesim.tuning.crossover.family import mlp_of
+from wavesim.workloads.catalogue import parse_tile
 from wavesim.workloads.conv_networks import Convolution, basic_block, bottleneck, chain_of_convolutions
 from wavesim.workloads.layer_backends import with_backends, with_chained_products
 from wavesim.workloads.layers import chain_of, transformer_layer
@@ -152,6 +154,20 @@ class Foreign(CaseKind):
         return pair_of(fields).name
 
 
+class Crossover(CaseKind):
+    """A model's MLP on one of `tp` GPUs, in tiles of one shape for both products, at `m` tokens."""
+
+    needs = frozenset({"model", "tp", "tile", "m", "backend"})
+    spread = ("m",)
+
+    def name(self, fields: Fields) -> str:
+        return f"{fields['model']} tp{fields['tp']} {fields['tile']} M={fields['m']}"
+
+    def pipeline(self, fields: Fields) -> Pipeline:
+        family = mlp_of(fields["model"], fields["tp"], parse_tile(fields["tile"]), fields["backend"])
+        return family.pipeline(fields["m"])
+
+
 class OnTheGpu(CaseKind):
     """A case whose kernels only the GPU side knows: a row has a name and what that side reads."""
 
@@ -168,6 +184,6 @@ KINDS: Mapping[str, CaseKind] = {
     "convolutions": Convolutions(),
     "foreign": Foreign(),
     "two-gpus": OnTheGpu(),
-    "crossover": OnTheGpu(),
+    "crossover": Crossover(),
     "lab": OnTheGpu(),
 }

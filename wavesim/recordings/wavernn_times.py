@@ -1,6 +1,6 @@
 """WaveRNN's five tests as a GPU measured them, where a recording of it ships with the package.
 
-Example: `python -m wavesim_gpu.bench.labs.wavernn --out wavesim/recordings/wavernn.json` on an H200 writes
+Example: `python -m wavesim_gpu measure labs --only wavernn --out DIR` on an H200 writes
 the recording; before that `recorded_wavernn()` is None, and whoever shows it says "not measured yet".
 """
 

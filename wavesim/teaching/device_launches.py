@@ -15,7 +15,7 @@ from wavesim.teaching.shown import Shown
 from wavesim.widgets.launch_explorer import LaunchPicture
 
 US = 1_000
-COMMAND = "python -m wavesim_gpu.bench.labs.device_launch --out"
+COMMAND = "python -m wavesim_gpu measure labs --only device_launch --out DIR"
 
 
 @typed
@@ -71,5 +71,5 @@ def measured_launches() -> str:
     """What was measured beside what is simulated with its figures, or how to measure it."""
     found = shipped_launches()
     if found is None:
-        return f"Not measured yet. On a GPU with nvcc: {COMMAND} wavesim/sim/streams/{FILE.name}"
+        return f"Not measured yet. With nvcc: {COMMAND}, then copy it to wavesim/sim/streams/{FILE.name}"
     return found.text()

@@ -14,14 +14,14 @@ LAB_SM = SmMachine(latency_cycles=640, bytes_per_cycle=32)
 SMALL_GPU = Roofline(flops_per_s=1000e9, bytes_per_s=150e9)
 SMALL_SM_BYTES, SMALL_SM_THREADS = 64 * 1024, 2048
 TILES = (TiledProduct(16), TiledProduct(32))
-COMMAND = "python -m wavesim_gpu.bench.labs.latency --out"
+COMMAND = "python -m wavesim_gpu measure labs --only latency --out DIR"
 
 
 def measured_points() -> str:
     """A table of measured beside simulated bandwidth, or how to measure it."""
     found = shipped_loads()
     if found is None:
-        return f"Not measured yet. On a GPU: {COMMAND} wavesim/sm/measured/{FILE.name}"
+        return f"Not measured yet. On a GPU: {COMMAND}, then copy it to wavesim/sm/measured/{FILE.name}"
     return f"{described(found)}\n{found.table()}"
 
 

@@ -36,7 +36,7 @@ WITH_COSTS = replace(
     TEXTBOOK, name="textbook with costs", launch_call_ns=5 * US, copy_call_ns=5 * US, copy_ns=10 * US
 )
 UNMEASURED = (
-    "python -m wavesim_gpu.bench.labs.streams, on a machine with a GPU, runs these programs; then "
+    "python -m wavesim_gpu measure labs --only streams --out DIR, on a GPU, runs these programs; then "
     "simulated and measured times stand here"
 )
 

@@ -12,8 +12,8 @@ from wavesim.sm.measured_ladder import FILE, MeasuredStep, shipped_ladder
 from wavesim.sm.measured_loads import shipped_loads
 from wavesim.sm.reduction import LADDER, THREADS, Added, TreeStep, simulated_share
 
-COMMAND = "python -m wavesim_gpu.bench.labs.ladder --out"
-NOT_YET = f"Not measured yet. On a GPU: {COMMAND} wavesim/sm/measured/{FILE.name}"
+COMMAND = "python -m wavesim_gpu measure labs --only ladder --out DIR"
+NOT_YET = f"Not measured yet. On a GPU: {COMMAND}, then copy it to wavesim/sm/measured/{FILE.name}"
 FAMILY = "reduction"
 Tree = Callable[[int, int], Added | None]  # of thread and step
 STEPS = (THREADS - 1).bit_length()

@@ -18,7 +18,7 @@ from wavesim.teaching.shown import Shown
 from wavesim.widgets.menus import require_offered
 from wavesim.widgets.place_explorer import BLOCKS, placed_ns, places_of
 
-COMMAND = "python -m wavesim_gpu.bench.labs.waiting_places --out wavesim/costs/"
+COMMAND = "python -m wavesim_gpu measure labs --only waiting_places --out DIR"
 SIZES = (768, 1024, 2048, 3072)
 # By letter: what the producer does behind its store, and what the consumer waits with. The barrier `ready` is
 # in the consumer's shared memory, the tile in global memory, and both blocks in one cluster.
@@ -99,4 +99,6 @@ def protocol_table() -> Shown:
 def measured_places() -> str:
     """What was measured, or how to measure it."""
     found = shipped_places()
-    return f"Not measured yet. On a GPU: {COMMAND}{SHIPPED.name}" if found is None else found.text()
+    if found is None:
+        return f"Not measured yet. On a GPU: {COMMAND}, then copy it to wavesim/costs/{SHIPPED.name}"
+    return found.text()

@@ -36,9 +36,22 @@ class MeasuringProcess:
         Raises `WorkerError` where none came within `limit_s`, or the `WavesimError` of the other side as a
         `DeviceError` with its words.
         """
-        connection = self._connection or self._start()
+        self.send(name, *arguments)
+        return self.answer(limit_s)
+
+    def send(self, name: str, *arguments: Any) -> None:
+        """Asks, without waiting for the answer. Raises `WorkerError`."""
         try:
-            connection.send((name, arguments))
+            (self._connection or self._start()).send((name, arguments))
+        except OSError as error:
+            self.close()
+            raise WorkerError(f"the measuring process died ({type(error).__name__})") from None
+
+    def answer(self, limit_s: float) -> Any:
+        """What the method that was asked for last gives; raises as `ask`."""
+        connection = self._connection
+        assert connection is not None, "nothing was asked"
+        try:
             if not connection.poll(limit_s):
                 self.close()
                 raise WorkerError(f"no answer within {limit_s:g} s: a kernel hung; the process was ended")

@@ -25,8 +25,7 @@ from wavesim.bench.speedups import (
     speeds,
 )
 from wavesim.errors import RecordingError
-from wavesim_gpu.bench.same_code import has_same_code
-from wavesim_gpu.bench.timed_sources import timed_hash
+from wavesim_gpu.bench.timed_sources import has_same_code, timed_hash
 
 LARGE, SMALL = range(1024, 1 << 30), range(PROMPT, 1024)  # tokens
 PAIR_LABELS = {"gpt3-mlp": "gpt3", "llama-mlp": "llama"}

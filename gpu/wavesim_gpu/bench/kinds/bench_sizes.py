@@ -16,24 +16,31 @@ from typing import Any
 
 from wavesim.plan.order import Order, parse_order
 from wavesim.safe_io.writing import write_text
-from wavesim_gpu.bench.checked_candidates import (
+from wavesim_gpu.bench.contenders import (
     NONE,
+    RESULTS,
     CheckedCandidate,
+    describe_case,
     library_entry,
     time_and_judge,
 )
-from wavesim_gpu.bench.kinds.candidate_kernels import CandidateKernels, entrant_for
-from wavesim_gpu.bench.kinds.pair_configs import generated, under_all, variants_of
 from wavesim_gpu.bench.kinds.pairs import PairStudy
-from wavesim_gpu.bench.kinds.predicted_choice import Predictor, choosable
 from wavesim_gpu.bench.kinds.products import KernelConfig, product_cases
 from wavesim_gpu.bench.kinds.recordings import ready_cases, recording_cases
-from wavesim_gpu.bench.kinds.tile_configs import TileConfig, Workload, products_of
+from wavesim_gpu.bench.kinds.variants import (
+    CandidateKernels,
+    TileConfig,
+    Workload,
+    entrant_for,
+    generated,
+    products_of,
+    under_all,
+    variants_of,
+)
 from wavesim_gpu.bench.labs.copies import copy_cases
 from wavesim_gpu.bench.labs.primitives import primitive_cases
 from wavesim_gpu.bench.libraries.cublaslt import LtChain
 from wavesim_gpu.bench.libraries.limits import CUBE, CopyPass, cube_pipeline, matmul_flops
-from wavesim_gpu.bench.result_rows import RESULTS, describe_case
 from wavesim_gpu.bench.timed_sources import timed_hash
 from wavesim_gpu.driver.device import query, versions
 from wavesim_gpu.run.operands import random_operands
@@ -163,13 +170,11 @@ def size_cases(
     cases: list[dict[str, Any]] = []
     cuts: list[list[TileConfig]] = []
     of_stream_k: list[TileConfig] = []
-    times: list[Mapping[tuple[TileConfig, Order], float]] = []
     for stage, gemm in products_of(workload, tokens).items():
         tags = {"workload": "product", "of": workload, "stage": stage, "tokens": tokens}
         own, ranked = product_cases(runner, entrant, gemm, _orders(tokens), scope.rounds, tags)
         cases += own
         by_tile = {way: ns for way, ns in ranked.items() if way.schedule == entrant.schedules[0]}
-        times.append({(way.cut, way.order): ns for way, ns in by_tile.items()})
         cuts.append(_best_cuts(by_tile, CUTS_OF_SMALL if is_short else CUTS_PER_STAGE))
         of_stream_k += _best_cuts((way for way in ranked if way.plan.schedule.is_split_persistent), 1)
     repeats = SHORT_REPEATS if is_short else 1
@@ -180,9 +185,6 @@ def size_cases(
         first, second = of_stream_k
         unsplit = [kind for kind in entrant.kinds if kind.is_unsplit]
         variants = list(dict.fromkeys([*variants, *variants_of(unsplit, [(first, second)], _orders(tokens))]))
-    choice = Predictor(workload, tokens, entrant.tile_k, query(), times).best(choosable(variants))
-    if choice is not None:
-        study.expect(choice.variant, choice.predicted_ns)
     study.screen_in_turn(variants)
     best = study.best(has_semaphores=True)
     if best is not None:

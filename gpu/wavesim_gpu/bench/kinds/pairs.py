@@ -12,23 +12,20 @@ from typing import Any
 
 from wavesim.errors import DescriptionError
 from wavesim.model.pipeline import Pipeline
-from wavesim_gpu.bench.checked_candidates import (
+from wavesim_gpu.bench.contenders import (
     NONE,
+    SCREENING_ROUNDS,
+    SCREENING_WARM_UP_S,
+    SHORTLIST_ROUNDS,
     CheckedCandidate,
+    describe_case,
     library_entry,
     program_entry,
     time_and_judge,
 )
-from wavesim_gpu.bench.kinds.pair_configs import STREAM, PairConfig
-from wavesim_gpu.bench.kinds.tile_configs import TileConfig, Workload, mlp_pair, weight_bytes
+from wavesim_gpu.bench.kinds.variants import STREAM, PairConfig, TileConfig, Workload, mlp_pair, weight_bytes
 from wavesim_gpu.bench.libraries.cublaslt import LtChain
 from wavesim_gpu.bench.libraries.torch_chain import TorchChain
-from wavesim_gpu.bench.result_rows import (
-    SCREENING_ROUNDS,
-    SCREENING_WARM_UP_S,
-    SHORTLIST_ROUNDS,
-    describe_case,
-)
 from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.driver.functions import compile_all
 from wavesim_gpu.run.operands import Operands, bind
@@ -38,7 +35,7 @@ from wavesim_gpu.run.runner import CupyRunner, OutputCheck
 from wavesim_gpu.run.timing import Rounds
 
 LIBRARIES: Mapping[str, Callable[[Operands, int], Any]] = {"cublaslt": LtChain, "torch": TorchChain}
-SAME_CUT, PREDICTED = "same-cut", "predicted"
+SAME_CUT = "same-cut"
 FOLLOWED = 3  # variants of a kind in which those that follow it are tried
 SHORTLIST = 3  # variants of a kind that are screened again
 
@@ -48,9 +45,6 @@ class PairStudy:
 
     Every timed round is `repeats` runs back to back.
     """
-
-    predicted: PairConfig | None = None  # the simulator's choice, if it made one
-    _predicted_ns: int
 
     def __init__(
         self,
@@ -104,7 +98,7 @@ class PairStudy:
     def screen_in_turn(self, variants: Iterable[PairConfig]) -> None:
         """The same in two steps: kinds that follow another one only in the best few variants of that one."""
         variants = list(variants)
-        self.screen(variant for variant in variants if not variant.kind.follows or variant == self.predicted)
+        self.screen(variant for variant in variants if not variant.kind.follows)
         self.screen(variant for variant in variants if self._is_worth_it(variant))
 
     def _is_worth_it(self, variant: PairConfig) -> bool:
@@ -115,10 +109,6 @@ class PairStudy:
     def pipeline(self, variant: PairConfig) -> Pipeline:
         """The pair in the variant's cuts."""
         return self._pipeline(variant.cuts)
-
-    def expect(self, variant: PairConfig, predicted_ns: int) -> None:
-        """Takes down what the simulator would run, before anything is measured."""
-        self.predicted, self._predicted_ns = variant, predicted_ns
 
     def best(self, *, has_semaphores: bool) -> PairConfig | None:
         """The fastest screened so far with semaphores, or without."""
@@ -154,7 +144,6 @@ class PairStudy:
         return {
             "cusync": self.best(has_semaphores=True),
             "tuned": min(plain, key=self._shortlisted.__getitem__, default=None),
-            PREDICTED: self.predicted,
         }
 
     def _finalists(self) -> dict[str, PairConfig]:
@@ -162,8 +151,6 @@ class PairStudy:
         found: dict[str, PairConfig] = {}
         for variant in sorted(self._shortlisted, key=self._shortlisted.__getitem__):
             found.setdefault(variant.kind.name, variant)
-        if self.predicted in self._screened and self.predicted not in found.values():
-            found[PREDICTED] = self.predicted
         plain = {(v.cuts, v.order): v for v in self._screened if v.kind.name == STREAM}
         gains = {
             v: self._screened[plain[v.cuts, v.order]] / self._screened[v]
@@ -221,8 +208,6 @@ class PairStudy:
                 "cuts": [str(cut) for cut in variant.cuts],
                 "order": variant.order.name,
             }
-        if variant is not None and variant == self.predicted:
-            words["predicted_ns"] = self._predicted_ns
         self.cases.append(describe_case(name, {**self._tags, **words}, rounds, verdict, sampler))
 
 

@@ -14,22 +14,19 @@ from wavesim.model.kernel import Gemm
 from wavesim.plan.order import Order
 from wavesim.plan.parsing import SCHEDULES
 from wavesim.plan.plan import Plan
-from wavesim_gpu.bench.checked_candidates import (
+from wavesim_gpu.bench.contenders import (
     NONE,
+    SCREENING_ROUNDS,
+    SCREENING_WARM_UP_S,
+    SHORTLIST_ROUNDS,
     CheckedCandidate,
+    describe_case,
     library_entry,
     program_entry,
     time_and_judge,
 )
-from wavesim_gpu.bench.kinds.candidate_kernels import CandidateKernels
-from wavesim_gpu.bench.kinds.tile_configs import TileConfig, single
+from wavesim_gpu.bench.kinds.variants import CandidateKernels, TileConfig, single
 from wavesim_gpu.bench.libraries.cublaslt import LtChain
-from wavesim_gpu.bench.result_rows import (
-    SCREENING_ROUNDS,
-    SCREENING_WARM_UP_S,
-    SHORTLIST_ROUNDS,
-    describe_case,
-)
 from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.driver.device import query
 from wavesim_gpu.driver.functions import compile_all

@@ -10,9 +10,8 @@ from typing import Any
 
 from wavesim.bench.stored_kernels import kernels_named
 from wavesim.plan.launch import StreamPerStage
-from wavesim_gpu.bench.checked_candidates import NONE, sharing_entry, time_and_judge
-from wavesim_gpu.bench.kinds.tile_configs import TileConfig, mlp_pair
-from wavesim_gpu.bench.result_rows import describe_case
+from wavesim_gpu.bench.contenders import NONE, describe_case, sharing_entry, time_and_judge
+from wavesim_gpu.bench.kinds.variants import TileConfig, mlp_pair
 from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.run.program import Program
 from wavesim_gpu.run.references import reference

@@ -23,8 +23,14 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import TileSync
-from wavesim_gpu.bench.checked_candidates import NONE, CheckedCandidate, judged_again, or_stuck
-from wavesim_gpu.bench.result_rows import describe_case, time_together
+from wavesim_gpu.bench.contenders import (
+    NONE,
+    CheckedCandidate,
+    describe_case,
+    judged_again,
+    or_stuck,
+    time_together,
+)
 from wavesim_gpu.cusync.sync_state import LIMIT_S, SyncState
 from wavesim_gpu.driver.clocks import Sampler
 from wavesim_gpu.driver.compiler import Build
@@ -39,6 +45,7 @@ from wavesim_gpu.run.timing import Contender, Rounds
 SOURCE = Path(__file__).parents[2] / "kernels" / "elementwise" / "copy.cu"
 BYTES_PER_BLOCK = 16 << 10  # as in copy.cu
 THREADS = (128, 256, 1024)
+COPY_ROUNDS = 200
 WARM_UP_S = 0.05
 HEAD_START_PER_RUN_NS = 50_000  # a run lasts some 20 us, its launch from Python longer
 BATCH_ROUNDS = 20  # of five ways: six hundred entries in the queue, which holds a thousand
@@ -182,7 +189,7 @@ def time_in_batches(
     return found, sampler
 
 
-def copy_cases(threads: Sequence[int] = THREADS, rounds: int = 200) -> list[dict[str, Any]]:
+def copy_cases(threads: Sequence[int] = THREADS, rounds: int = COPY_ROUNDS) -> list[dict[str, Any]]:
     """`rounds` graph replays of each way, in turns, for every block size."""
     device = query()
     cases: list[dict[str, Any]] = []
@@ -203,3 +210,8 @@ def _entry(pair: Launches, buffers: Buffers) -> CheckedCandidate:
     launch = pair.launcher()
     judge = partial(verdict_of, pair, launch, buffers)
     return CheckedCandidate(Contender(launch, pair.streams[0]), or_stuck(judge), buffers.spoil, judge)
+
+
+def document(rounds: int) -> dict[str, Any]:
+    """All cases."""
+    return {"cases": copy_cases(rounds=rounds or COPY_ROUNDS)}

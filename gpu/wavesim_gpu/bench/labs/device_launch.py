@@ -7,12 +7,9 @@ and in none without a refused one: a process in which the pool was full is ended
 measured, and all have a time limit besides.
 """
 
-import argparse
-import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
 from statistics import median
@@ -21,14 +18,11 @@ from typing import Any
 import numpy as np
 
 from wavesim.errors import WavesimError
-from wavesim.safe_io.program import run_program
-from wavesim.safe_io.writing import require_writable, write_text
 from wavesim.sim.streams.uneven_work import THREADS, items_of
 from wavesim_gpu.bench.measuring_process import MeasuringProcess, WorkerError
-from wavesim_gpu.driver.device import architecture, query, require_cupy, versions
+from wavesim_gpu.driver.device import architecture, require_cupy
 from wavesim_gpu.driver.device_linking import linked_cubin
 from wavesim_gpu.driver.kernel_sources import source_hash
-from wavesim_gpu.run.runner import current_commit
 from wavesim_gpu.run.timing import Contender, interleaved
 
 SOURCE = Path(__file__).with_suffix(".cu")
@@ -242,31 +236,6 @@ def measure_uneven(kernels: MeasuringProcess, limit_s: float = LIMIT_S) -> list[
     return found
 
 
-def text_of(result: dict[str, Any]) -> str:
-    """A line for each thing that was measured."""
-    lines = [f"measured on {result['device']['name']}"]
-    for name, runs in result["calls"].items():
-        each = {figure: median(one[figure] for one in runs) for figure in runs[0]}
-        lines.append(f"{name}: " + ", ".join(f"{figure} {value:,.0f}" for figure, value in each.items()))
-    for one in result["callers"]:
-        each = {figure: median(run[figure] for run in one["rounds"]) for figure in one["rounds"][0]}
-        lines.append(
-            "{blocks} blocks, {warps} warps, {lanes} lanes, {count} calls: ".format(**one)
-            + ", ".join(f"{figure} {value:,.0f}" for figure, value in each.items())
-        )
-    children, family = result["children"], {name: median(ns) for name, ns in result["family"].items()}
-    lines.append(f"a parent alone: {family['none_ns']:,.0f} ns; with one child: {family['one_ns']:,.0f} ns")
-    lines.append(
-        f"{children['blocks']:,} blocks of children from the host: {median(children['rounds_ns']):,.0f} ns"
-    )
-    pool, levels = result["pool"], result["levels"]
-    lines.append(
-        f"pool: {pool['taken']:,} of {OVERFLOWING:,} taken, {pool['ran']:,} ran, error {pool['error']}"
-    )
-    lines.append(f"levels: {levels['deepest']}, then error {levels['error']}")
-    return "\n".join([*lines, *map(_uneven_line, result["uneven"])])
-
-
 def _uneven_line(one: dict[str, Any]) -> str:
     since = "" if one["threshold"] is None else f" from {one['threshold']} on"
     if "failed" in one:
@@ -278,36 +247,21 @@ def _uneven_line(one: dict[str, Any]) -> str:
     return f"{one['launcher']}{since}: {median(one['rounds_ns']) / 1000:,.1f} µs"
 
 
-def main() -> int:
-    """Measures, writes, and prints a line per figure."""
-    parser = argparse.ArgumentParser(prog="device_launch", description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="the file that every round is written to")
-    parser.add_argument("--commit", default="", help="what the kernels were built from")
-    words = parser.parse_args()
-    require_writable(words.out)
-    cubin = linked_cubin(SOURCE, architecture(require_cupy()))
-    kernels = MeasuringProcess(LaunchingKernels, cubin)
-    pool = kernels.ask(LIMIT_S, "pool")
-    kernels.close()
-    result: dict[str, Any] = {
-        "date": datetime.now(UTC).date().isoformat(),
-        "device": {name: value for name, value in asdict(query()).items() if name != "sources"},
-        "versions": versions(),
-        "commit": words.commit or current_commit(),
-        "kernel_sources": source_hash(SOURCE),
-        "calls": {name: kernels.ask(LIMIT_S, "calls", kind) for kind, name in enumerate(STREAMS)},
-        "callers": [kernels.ask(LIMIT_S, "callers", *one) for one in CALLERS],
-        "children": kernels.ask(LIMIT_S, "children"),
-        "family": kernels.ask(LIMIT_S, "family"),
-        "pool": pool,
-        "levels": kernels.ask(LIMIT_S, "levels"),
-        "uneven": measure_uneven(kernels),
-    }
-    kernels.close()
-    write_text(words.out, json.dumps(result, indent=1, allow_nan=False) + "\n")
-    sys.stdout.write(text_of(result) + "\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(run_program("python -m wavesim_gpu.bench.labs.device_launch", main))
+def document(_rounds: int) -> dict[str, Any]:
+    """All figures; the pool is filled first, in a process that is ended before anything else is measured."""
+    kernels = MeasuringProcess(LaunchingKernels, linked_cubin(SOURCE, architecture(require_cupy())))
+    try:
+        pool = kernels.ask(LIMIT_S, "pool")
+        kernels.close()
+        return {
+            "kernel_sources": source_hash(SOURCE),
+            "calls": {name: kernels.ask(LIMIT_S, "calls", kind) for kind, name in enumerate(STREAMS)},
+            "callers": [kernels.ask(LIMIT_S, "callers", *one) for one in CALLERS],
+            "children": kernels.ask(LIMIT_S, "children"),
+            "family": kernels.ask(LIMIT_S, "family"),
+            "pool": pool,
+            "levels": kernels.ask(LIMIT_S, "levels"),
+            "uneven": measure_uneven(kernels),
+        }
+    finally:
+        kernels.close()

@@ -1,32 +1,23 @@
 """The ladders measured step by step: sums and convolutions beside a copy's rate, products in flop/s.
 
-Example: `python -m wavesim_gpu.bench.labs.ladder --out ladder.json` on a GPU. Every kernel is compared with
+Every kernel is compared with
 a double-precision reference on fresh random inputs and poisoned outputs before it is timed; then all of a
 family run in turns with a device-to-device copy, in an order that is drawn anew each round.
 """
 
-import argparse
-import json
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from wavesim.errors import WavesimError
-from wavesim.safe_io.program import run_program
-from wavesim.safe_io.writing import require_writable, write_text
-from wavesim.sm.measured_ladder import read_ladder
-from wavesim_gpu.bench.kinds.decode import COPIED_BYTES, copying
+from wavesim_gpu.bench.libraries.limits import COPIED_BYTES, copying
 from wavesim_gpu.driver.compiler import Build
-from wavesim_gpu.driver.device import query, require_cupy, versions
+from wavesim_gpu.driver.device import query, require_cupy
 from wavesim_gpu.driver.functions import load_function
 from wavesim_gpu.driver.kernel_sources import source_hash
 from wavesim_gpu.kernels.ladder.steps import CONVOLUTION, MATMUL, REDUCTION, TAPS, LadderStep
-from wavesim_gpu.run.runner import current_commit
 from wavesim_gpu.run.timing import Contender, interleaved_ns
 
 ROUNDS = 21
@@ -141,27 +132,13 @@ def measure(prepared: Sequence[Prepared], rounds: int = ROUNDS) -> dict[str, Any
     }
 
 
-def main() -> int:
-    """Measures all families, writes, and prints a line per step."""
-    parser = argparse.ArgumentParser(prog="ladder", description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="the file that every round is written to")
-    parser.add_argument("--commit", default="", help="what the kernels were built from")
-    words = parser.parse_args()
-    require_writable(words.out)
+def document(rounds: int) -> dict[str, Any]:
+    """All families, checked and timed."""
     launcher = Launcher()
-    result: dict[str, Any] = {
-        "date": datetime.now(UTC).date().isoformat(),
-        "device": {name: value for name, value in asdict(query()).items() if name != "sources"},
-        "versions": versions(),
-        "commit": words.commit or current_commit(),
+    return {
         "kernel_sources": source_hash(*(steps[0].source for steps in (REDUCTION, CONVOLUTION, MATMUL))),
         "sizes": {"reduction": ELEMENTS, "convolution": PIXELS, "matmul": ROWS},
-        "families": {name: measure(list(prepare(launcher))) for name, prepare in FAMILIES.items()},
+        "families": {
+            name: measure(list(prepare(launcher)), rounds or ROUNDS) for name, prepare in FAMILIES.items()
+        },
     }
-    write_text(words.out, json.dumps(result, indent=1, allow_nan=False) + "\n")
-    sys.stdout.write(read_ladder(words.out).table() + "\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(run_program("python -m wavesim_gpu.bench.labs.ladder", main))

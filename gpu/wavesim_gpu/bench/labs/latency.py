@@ -6,12 +6,8 @@ on every SM have 1 to 4 loads each in flight; dynamic shared memory keeps furthe
 used to predict another one. A line for each says what was measured, simulated, and how far off that is.
 """
 
-import argparse
-import json
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +15,10 @@ import numpy as np
 
 from wavesim.costs.constants import MEASURED, read_device_file
 from wavesim.model.device import Device, catalogue_name
-from wavesim.safe_io.program import run_program
-from wavesim.safe_io.writing import require_writable, write_text
 from wavesim.sm.loads import LoadLoop
-from wavesim.sm.measured_loads import read_loads
-from wavesim_gpu.bench.kinds.decode import COPIED_BYTES, copying
+from wavesim_gpu.bench.libraries.limits import COPIED_BYTES, copying
 from wavesim_gpu.characterise.bench import MicroBench
-from wavesim_gpu.driver.device import versions
 from wavesim_gpu.driver.kernel_sources import source_hash
-from wavesim_gpu.run.runner import current_commit
 from wavesim_gpu.run.timing import interleaved_ns
 
 SOURCE = Path(__file__).with_suffix(".cu")
@@ -132,33 +123,14 @@ def peak_of(device: Device) -> tuple[float, str]:
     return 2 * COPIED_BYTES / float(np.median(times)) * 1e9, "device-to-device copy of this run"
 
 
-def main() -> int:
-    """Measures, writes, and prints a line per point."""
-    parser = argparse.ArgumentParser(prog="latency_lab", description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="the file that every round is written to")
-    parser.add_argument("--commit", default="", help="what the kernels were built from")
-    words = parser.parse_args()
-    require_writable(words.out)
+def document(_rounds: int) -> dict[str, Any]:
+    """The latency, the peak and every point."""
     bench = MicroBench()
     peak, source = peak_of(bench.device)
-    result = {
-        "date": datetime.now(UTC).date().isoformat(),
-        "device": {name: value for name, value in asdict(bench.device).items() if name != "sources"},
-        "versions": versions(),
-        "commit": words.commit or current_commit(),
+    return {
         "kernel_sources": source_hash(SOURCE),
         "bus_bits": int(bench.cupy.cuda.Device().attributes["GlobalMemoryBusWidth"]),
         "peak_bytes_per_s": peak,
         "peak_source": source,
         **measure(bench),
     }
-    write_text(words.out, json.dumps(result, indent=1, allow_nan=False) + "\n")
-    found = read_loads(words.out)
-    sys.stdout.write(f"latency {found.latency_ns:.0f} ns, peak {peak / 1e12:.3f} TB/s ({source})\n")
-    sys.stdout.write(found.table() + "\n")
-    sys.stdout.write(f"largest error {100 * max(map(abs, found.errors)):.1f} %\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(run_program("python -m wavesim_gpu.bench.labs.latency", main))

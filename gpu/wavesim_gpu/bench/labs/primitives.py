@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from wavesim_gpu.bench.result_rows import describe_case
+from wavesim_gpu.bench.contenders import describe_case
 from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.driver.device import query, require_cupy
 from wavesim_gpu.driver.functions import load_function
@@ -130,3 +130,8 @@ def _verdict(name: str, bench: Bench, rounds: int, operations: int) -> OutputChe
 def is_as_used(counters: Sequence[int], uses: int) -> bool:
     """Everybody's counter, the first, shows the uses; all others 1."""
     return int(counters[0]) == uses % 2**32 and all(int(value) == 1 for value in counters[WORDS_APART:])
+
+
+def document(rounds: int) -> dict[str, Any]:
+    """All cases."""
+    return {"cases": primitive_cases(rounds=rounds or ROUNDS)}

@@ -5,12 +5,8 @@ block per tile and by a grid-stride loop, counts the nanoseconds of a barrier of
 launch, and does unequal tasks dealt out and from a queue.
 """
 
-import argparse
-import json
 import statistics
-import sys
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,12 +14,7 @@ from typing import Any
 import numpy as np
 
 import wavesim_gpu.persistent
-from wavesim.errors import DeadlockError, DescriptionError, DeviceError
-from wavesim.safe_io.bounds import whole
-from wavesim.safe_io.escaping import lines
-from wavesim.safe_io.options import OneLineParser, integer
-from wavesim.safe_io.program import run_program
-from wavesim.safe_io.writing import require_writable, write_text
+from wavesim.errors import DeadlockError
 from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.driver.current_gpu import require_gpu
 from wavesim_gpu.driver.device import require_cupy
@@ -31,7 +22,7 @@ from wavesim_gpu.driver.functions import Function, load_function
 from wavesim_gpu.driver.kernel_launch import KernelLaunch, launch_extended
 from wavesim_gpu.persistent.library import captured
 from wavesim_gpu.persistent.wavernn import LIMIT_NS, PROGRESS
-from wavesim_gpu.run.runner import WrongResultError, current_commit
+from wavesim_gpu.run.runner import WrongResultError
 from wavesim_gpu.run.timing import Contender, interleaved
 
 SOURCE = Path(wavesim_gpu.persistent.__file__).with_name("staying.cu")
@@ -175,39 +166,6 @@ def measured(rounds: int) -> dict[str, Any]:
     }
 
 
-def _options(words: Sequence[str]) -> argparse.Namespace:
-    parser = OneLineParser(prog="python -m wavesim_gpu.bench.labs.staying", description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="the results' file (JSON)")
-    parser.add_argument(
-        "--rounds", type=integer, default=ROUNDS, help=f"rounds of all that is timed ({ROUNDS})"
-    )
-    parser.add_argument("--commit", help="commit of the kernels, where git cannot tell")
-    options = parser.parse_args(words)
-    whole("--rounds", options.rounds, 4, MOST_ROUNDS)
-    return options
-
-
-def main(words: Sequence[str] | None = None) -> int:
-    """Measures and writes the file; 2 for bad input or no GPU, 1 for a wrong result or a wait given up."""
-    try:
-        options = _options(sys.argv[1:] if words is None else words)
-        require_writable(options.out)
-        date = datetime.now(UTC).isoformat(timespec="seconds")
-        commit = options.commit or current_commit()
-        result = {"date": date, "commit": commit, **measured(options.rounds)}
-        write_text(options.out, json.dumps(result, indent=1) + "\n")
-    except (DescriptionError, DeviceError) as error:
-        print(lines(str(error)), file=sys.stderr)  # noqa: T201
-        return 2
-    except (WrongResultError, DeadlockError) as error:
-        print(lines(str(error)), file=sys.stderr)  # noqa: T201
-        return 1
-    for name, times in {**result["additions_ns"], **result["tasks_ns"]}.items():
-        print(f"{name}: {statistics.median(times) / 1e3:.1f} us")  # noqa: T201  # what it is for
-    for name, ns in result["each_wait_ns"].items():
-        print(f"{name}: {ns:.0f} ns each")  # noqa: T201
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(run_program("staying", main))
+def document(rounds: int) -> dict[str, Any]:
+    """All that is timed, checked before."""
+    return measured(rounds or ROUNDS)

@@ -1,7 +1,7 @@
 // What waiting on a semaphore that is ready costs a GEMM main loop, by where it waits. Nothing of this is a kernel of
 // ours: tiles of 128 x 128, k-blocks of 32, mma.sync, operands packed by k-block so that any engine loads them.
 // DEPTH k-blocks are in shared memory. EVERY `every` k-blocks one thread polls a semaphore that is ready.
-#include <evaluation/studies/wait_costs_mma.cuh>
+#include <bench/labs/wait_costs_mma.cuh>
 
 // Mean ns of one of `count` dependent polls, or loads of 16 bytes, by one thread of each block.
 template <int WHAT>

@@ -5,9 +5,6 @@ that waits before every fourth one at a barrier of its block is compared with on
 overlaps and nobody posts: what comes out is the cost of waiting alone.
 """
 
-import argparse
-import json
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -15,10 +12,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from wavesim.safe_io.program import run_program
-from wavesim.safe_io.writing import write_text
 from wavesim_gpu.driver.compiler import Build
-from wavesim_gpu.driver.device import query, require_cupy, versions
+from wavesim_gpu.driver.device import require_cupy
 from wavesim_gpu.driver.functions import Function, load_function
 from wavesim_gpu.run.timing import Contender, interleaved_ns
 
@@ -58,16 +53,6 @@ LOOPS = (
     *(Loop("at_producer", 4, flag, 2) for flag in (False, True)),
 )
 LATENCIES = {"poll_ns": "latency<0>", "load_ns": "latency<1>"}
-
-
-def measure() -> dict[str, Any]:
-    """Latencies, and for every loop its time without waits and the cost of one wait by how often it waits."""
-    return {
-        "device": {name: value for name, value in asdict(query()).items() if name != "sources"},
-        "versions": versions(),
-        "latencies": dict(_latencies()),
-        "loops": [_loop(loop) for loop in LOOPS],
-    }
 
 
 def _latencies() -> Iterator[tuple[str, float]]:
@@ -132,16 +117,6 @@ def _launch(
     function.function((blocks,), (threads,), arguments, shared_mem=shared_bytes)
 
 
-def main() -> int:
-    """The command."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, required=True)
-    out = parser.parse_args().out
-    found = measure()
-    write_text(out, json.dumps(found, indent=1) + "\n")
-    sys.stdout.writelines(f"{line}\n" for line in (found["latencies"], *found["loops"]))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(run_program("wait_costs", main))
+def document(_rounds: int) -> dict[str, Any]:
+    """Latencies, and for every loop its time without waits and the cost of one wait by how often it waits."""
+    return {"latencies": dict(_latencies()), "loops": [_loop(loop) for loop in LOOPS]}

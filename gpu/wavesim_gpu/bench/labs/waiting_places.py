@@ -5,27 +5,17 @@ with clusters. Two blocks post to each other in turns by each way; blocks look a
 blocks post the tiles that they store; one block keeps the semaphores of others in its shared memory.
 """
 
-import argparse
-import json
-import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from wavesim.costs.waiting_places import read_places
 from wavesim.errors import DeviceError
-from wavesim.safe_io.program import run_program
-from wavesim.safe_io.writing import require_writable, write_text
 from wavesim_gpu.characterise.bench import MicroBench
-from wavesim_gpu.driver.device import versions
 from wavesim_gpu.driver.functions import Function
 from wavesim_gpu.driver.kernel_launch import KernelLaunch, launch_extended, most_clusters
 from wavesim_gpu.driver.kernel_sources import source_hash
-from wavesim_gpu.run.runner import current_commit
 
 SOURCE = Path(__file__).with_suffix(".cu")
 # Each list in the order of its enumeration in waiting_places.cu.
@@ -228,26 +218,6 @@ def _served(gpu: ClusterBench) -> list[dict[str, Any]]:
     return found
 
 
-def main() -> int:
-    """Measures, writes, and prints a line per place."""
-    parser = argparse.ArgumentParser(prog="waiting_places", description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="the file that every round is written to")
-    parser.add_argument("--commit", default="", help="what the kernels were built from")
-    words = parser.parse_args()
-    require_writable(words.out)
-    gpu = ClusterBench()
-    result = {
-        "date": datetime.now(UTC).date().isoformat(),
-        "device": {name: value for name, value in asdict(gpu.bench.device).items() if name != "sources"},
-        "versions": versions(),
-        "commit": words.commit or current_commit(),
-        "kernel_sources": source_hash(SOURCE),
-        **measure(gpu),
-    }
-    write_text(words.out, json.dumps(result, indent=1, allow_nan=False) + "\n")
-    sys.stdout.write(read_places(words.out).text() + "\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(run_program("python -m wavesim_gpu.bench.labs.waiting_places", main))
+def document(_rounds: int) -> dict[str, Any]:
+    """All places."""
+    return {"kernel_sources": source_hash(SOURCE), **measure(ClusterBench())}

@@ -6,24 +6,13 @@ times these in turns. A sixth has no barrier: its blocks wait for the words that
 int8, is one cluster of 16 blocks, whose barrier is what they send each other.
 """
 
-import argparse
-import json
 import statistics
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
-from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from wavesim.costs.persistent_costs import StepCosts
-from wavesim.errors import DeadlockError, DescriptionError, DeviceError
-from wavesim.safe_io.bounds import whole
-from wavesim.safe_io.escaping import lines
-from wavesim.safe_io.options import OneLineParser, integer
-from wavesim.safe_io.program import run_program
-from wavesim.safe_io.writing import require_writable, write_text
 from wavesim.workloads.wavernn import STEPS, WAYS
 from wavesim_gpu.driver.current_gpu import require_gpu
 from wavesim_gpu.persistent.library import LibraryStep, captured
@@ -31,7 +20,7 @@ from wavesim_gpu.persistent.one_cluster import OneCluster
 from wavesim_gpu.persistent.reference import is_right
 from wavesim_gpu.persistent.wavernn import BLOCKS_BEFORE, Launched, Wavernn, of_stage, ways_of
 from wavesim_gpu.persistent.weights import DTYPES, LAYERS
-from wavesim_gpu.run.runner import WrongResultError, current_commit
+from wavesim_gpu.run.runner import WrongResultError
 from wavesim_gpu.run.timing import Contender, interleaved
 
 ROUNDS, MOST_ROUNDS = 30, 1000
@@ -169,58 +158,7 @@ def _times(launch: Callable[[], None], count: int) -> None:
         launch()
 
 
-def lines_of(dtype: str, found: dict[str, Any]) -> list[str]:
-    """What a person reads of a type's result."""
-    medians = {way: statistics.median(times) for way, times in found["rounds_ns"].items()}
-    said = []
-    for way, ns in medians.items():
-        predicted = found["predicted_ns"].get(way)
-        error = f", predicted {predicted / 1e3:.1f} ({predicted / ns - 1:+.1%})" if predicted else ""
-        ratio = medians["library"] / ns
-        said.append(f"{dtype} {way:10}  {ns / 1e3:8.1f} us{error}, {ratio:.2f} times as fast as cuBLASLt")
-    return said
-
-
-def _options(words: Sequence[str]) -> argparse.Namespace:
-    parser = OneLineParser(prog="python -m wavesim_gpu.bench.labs.wavernn", description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="the results' file (JSON)")
-    parser.add_argument("--rounds", type=integer, default=ROUNDS, help=f"rounds of all tests ({ROUNDS})")
-    parser.add_argument("--commit", help="commit of the kernels, where git cannot tell")
-    options = parser.parse_args(words)
-    whole("--rounds", options.rounds, 4, MOST_ROUNDS)
-    return options
-
-
-def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Both types; the file is written after each."""
-    result: dict[str, Any] = {
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "device": require_gpu().device.name,
-        "commit": options.commit or current_commit(),
-        "steps": STEPS,
-        "types": {},
-    }
-    for dtype in DTYPES:
-        result["types"][dtype] = measured(dtype, options.rounds)
-        write_text(options.out, json.dumps(result, indent=1) + "\n")
-        print("\n".join(lines_of(dtype, result["types"][dtype])), flush=True)  # noqa: T201  # progress
-    return result
-
-
-def main(words: Sequence[str] | None = None) -> int:
-    """Measures and writes the file; 2 for bad input or no GPU, 1 for a wrong result or a wait given up."""
-    try:
-        options = _options(sys.argv[1:] if words is None else words)
-        require_writable(options.out)
-        measure(options)
-    except (DescriptionError, DeviceError) as error:
-        print(lines(str(error)), file=sys.stderr)  # noqa: T201
-        return 2
-    except (WrongResultError, DeadlockError) as error:
-        print(lines(str(error)), file=sys.stderr)  # noqa: T201
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(run_program("wavernn", main))
+def document(rounds: int) -> dict[str, Any]:
+    """Both element types."""
+    types = {dtype: measured(dtype, rounds or ROUNDS) for dtype in DTYPES}
+    return {"device": require_gpu().device.name, "steps": STEPS, "types": types}

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from wavesim.model.stage import Stage
+from wavesim_gpu.bench.libraries import GemmOutputs
 from wavesim_gpu.cublas.cublas_library import workspace_bytes
 from wavesim_gpu.cublas.cublaslt import Matrix, Product
 from wavesim_gpu.driver.device import require_cupy
@@ -17,11 +18,12 @@ from wavesim_gpu.kernels.elementwise.elementwise import Elementwise
 from wavesim_gpu.run.operands import Operands
 
 
-class LtChain:
+class LtChain(GemmOutputs):
     """A pipeline of GEMMs by cuBLASLt, with outputs of its own, as a CUDA graph of `repeats` runs."""
 
     def __init__(self, operands: Operands, repeats: int = 1) -> None:
         cupy = require_cupy()
+        self.operands = operands
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.outputs = {name: cupy.empty_like(array) for name, array in operands.c.items()}
         self._workspace = cupy.empty(workspace_bytes(), "uint8")

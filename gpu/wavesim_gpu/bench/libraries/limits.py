@@ -4,12 +4,16 @@ Example: an 8192-cubed product by cuBLASLt at 790 TFLOP/s and a 4 GB copy at 4.3
 then be shown as its distance to the nearer of the two limits.
 """
 
+from typing import Any
+
 from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim_gpu.driver.device import require_cupy
+from wavesim_gpu.run.timing import Contender
 
 CUBE = 8192
+COPIED_BYTES = 1 << 30
 COPY_BYTES = 2 << 30  # forty times the L2
 
 
@@ -48,3 +52,17 @@ class CopyPass:
         """Whether the output is the input, after all copies launched."""
         self.stream.synchronize()
         return bool((self._to == self._from).all())
+
+
+def copying() -> Contender:
+    """A device-to-device copy of `COPIED_BYTES`."""
+    cupy: Any = require_cupy()
+    source, target = (cupy.zeros(COPIED_BYTES, "uint8") for _ in range(2))
+    stream = cupy.cuda.Stream(non_blocking=True)
+
+    def launch() -> None:
+        cupy.cuda.runtime.memcpyAsync(
+            target.data.ptr, source.data.ptr, COPIED_BYTES, cupy.cuda.runtime.memcpyDeviceToDevice, stream.ptr
+        )
+
+    return Contender(launch, stream)

@@ -8,13 +8,14 @@ have them: all gates, then all values.
 from typing import Any
 
 from wavesim.errors import DeviceError
+from wavesim_gpu.bench.libraries import GemmOutputs
 from wavesim_gpu.driver.device import require_cupy
 from wavesim_gpu.run.operands import Operands
 
 WARM_UPS = 3  # what torch asks for before a capture
 
 
-class TorchChain:
+class TorchChain(GemmOutputs):
     """A pipeline of GEMMs by PyTorch, as a CUDA graph of `repeats` runs.
 
     Raises `DeviceError` where torch is missing or has no CUDA.
@@ -25,7 +26,7 @@ class TorchChain:
         cupy = require_cupy()
         self._side = self._torch.cuda.Stream()
         self.stream = cupy.cuda.ExternalStream(self._side.cuda_stream)
-        self._operands = operands
+        self.operands = operands
         self._inputs = {name: self._tensor(name, array) for name, array in operands.a.items()}
         self._weights = {name: self._weight(name, array) for name, array in operands.b.items()}
         with self._torch.cuda.stream(self._side):
@@ -46,8 +47,8 @@ class TorchChain:
     def _run(self) -> dict[str, Any]:
         functional = self._torch.nn.functional
         results: dict[str, Any] = {}
-        for stage in self._operands.pipeline.stages:
-            dependency = self._operands.pipeline.dependency_of(stage.name)
+        for stage in self.operands.pipeline.stages:
+            dependency = self.operands.pipeline.dependency_of(stage.name)
             a = self._inputs[stage.name] if dependency is None else results[dependency.producers[0]]
             product = a @ self._weights[stage.name]
             if stage.gemm.activation == "gelu":
@@ -60,12 +61,12 @@ class TorchChain:
 
     def _tensor(self, name: str, array: Any) -> Any:
         tensor = self._torch.from_dlpack(array)
-        is_bf16 = self._operands.pipeline.stage(name).gemm.dtype == "bf16"
+        is_bf16 = self.operands.pipeline.stage(name).gemm.dtype == "bf16"
         return tensor.view(self._torch.bfloat16) if is_bf16 else tensor
 
     def _weight(self, name: str, array: Any) -> Any:
         tensor = self._tensor(name, array)
-        if self._operands.pipeline.stage(name).gemm.activation != "swiglu":
+        if self.operands.pipeline.stage(name).gemm.activation != "swiglu":
             return tensor
         return self._torch.cat([tensor[:, ::2], tensor[:, 1::2]], dim=1)
 

@@ -6,7 +6,6 @@ into the convolution; residual and ReLU are torch's own kernels behind it. Where
 colours first, torch's convolution gets the colours as they are.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 from wavesim.model.buffers import uses_of
@@ -14,8 +13,6 @@ from wavesim.model.convolution import Conv2D
 from wavesim.model.stage import Stage
 from wavesim_gpu.bench.libraries.torch_chain import require_torch
 from wavesim_gpu.run.operands import Operands
-
-LABEL = "cuDNN, channels last"
 
 
 class TorchConvolutions:
@@ -75,8 +72,3 @@ class TorchConvolutions:
 
     def _read(self, stage: Stage, operand: str, made: dict[str, Any]) -> Any:
         return made.get(self._places.get((stage.name, operand), ""), self._given[stage.name, operand])
-
-
-def convolutions_by_torch(sets: Sequence[Operands]) -> tuple[list[TorchConvolutions], str]:
-    """A pipeline's convolutions per set of operands, and what they are called."""
-    return [TorchConvolutions(operands) for operands in sets], LABEL

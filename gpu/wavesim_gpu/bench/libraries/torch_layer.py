@@ -2,9 +2,10 @@
 
 Example: `TorchLayer(operands).run()` computes what the pipeline's stages do, on the same inputs and weights,
 one torch call after the other; SwiGLU's columns are set apart as torch users have them, all gates, then all
-values. `graph_of_layers` captures many runs, on several sets of weights in turn, as one CUDA graph.
+values. `TorchGraph` captures many runs, on several sets of weights in turn, as one CUDA graph.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from wavesim.model.rows import Norm
 from wavesim.model.stage import Stage
 from wavesim_gpu.bench.libraries.torch_chain import WARM_UPS, require_torch
 from wavesim_gpu.driver.device import require_cupy
-from wavesim_gpu.run.operands import Operands
+from wavesim_gpu.run.operands import Operands, written, written_name
 
 ATTENTION_BACKENDS = ("CUDNN_ATTENTION", "FLASH_ATTENTION")  # the first that takes the shape
 
@@ -129,22 +130,43 @@ def torch_layers(sets: Sequence[Operands]) -> tuple[list[TorchLayer], str]:
     raise AssertionError
 
 
-def graph_of_layers(layers: Sequence[TorchLayer], repeats: int) -> tuple[Any, Any]:
-    """What replays `repeats` runs, the layers in turn, as one CUDA graph; and the stream it is on."""
-    torch, cupy = require_torch(), require_cupy()
-    side = torch.cuda.Stream()
-    with torch.cuda.stream(side), torch.no_grad():
-        for _ in range(WARM_UPS):
-            for layer in layers:
-                layer.run()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.no_grad(), torch.cuda.graph(graph, stream=side):
-        for index in range(repeats):
-            layers[index % len(layers)].run()
+class TorchGraph:
+    """`repeats` runs of what PyTorch computes, the sets of weights in turn, as one CUDA graph.
 
-    def launch() -> None:
-        with torch.cuda.stream(side):
-            graph.replay()
+    The last stage's outputs of the last run are compared. `operands` are the first set's.
+    """
 
-    return launch, cupy.cuda.ExternalStream(side.cuda_stream)
+    def __init__(self, runs: Sequence[Any], operands: Operands, repeats: int) -> None:
+        torch, cupy = require_torch(), require_cupy()
+        self._torch, self._side, self._operands = torch, torch.cuda.Stream(), operands
+        with torch.cuda.stream(self._side), torch.no_grad():
+            for _ in range(WARM_UPS):
+                for one in runs:
+                    one.run()
+        torch.cuda.synchronize()
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.no_grad(), torch.cuda.graph(self._graph, stream=self._side):
+            for index in range(repeats):
+                made = runs[index % len(runs)].run()
+                if index % len(runs) == 0:
+                    first = made
+        last = operands.pipeline.stages[-1]
+        self._last, self._kept = first[last.view("c").buffer], runs
+        self.stream = cupy.cuda.ExternalStream(self._side.cuda_stream)
+
+    def launch(self) -> None:
+        """Replays the graph."""
+        with self._torch.cuda.stream(self._side):
+            self._graph.replay()
+
+    def results(self) -> dict[str, Any]:
+        """The last stage's, by the name that the reference has them under."""
+        pipeline = self._operands.pipeline
+        stage = pipeline.stages[-1].name
+        names = [written_name(pipeline, *key) for key in written(pipeline) if key[0] == stage]
+        return {names[0]: require_cupy().from_dlpack(self._last.float().contiguous())}
+
+    def spoil(self) -> None:
+        """Overwrites what a run must write."""
+        with self._torch.cuda.stream(self._side):
+            self._last.fill_(math.nan)

@@ -64,56 +64,6 @@ def test_what_calls_at_once_fits_into_the_pool_and_what_is_refused_is_far_below_
     assert calls - pool < hung / 2  # were none begun before the last is called
 
 
-def test_what_was_measured_is_said_with_what_is_missing():
-    uneven = [
-        {
-            "launcher": "thread",
-            "threshold": 1,
-            "lost": 9,
-            "items_missing": 40,
-            "rounds_ns": [],
-        },
-        {
-            "launcher": "nobody",
-            "threshold": None,
-            "lost": 0,
-            "items_missing": 0,
-            "rounds_ns": [8_000, 9_000, 1_000],
-        },
-        {"launcher": "warp", "threshold": 64, "failed": "no answer within 10 s"},
-    ]
-    result = {
-        "device": {"name": "a GPU"},
-        "calls": {"tail": [{"call_ns": 10, "start_ns": 20, "latency_ns": 30}] * 3},
-        "callers": [
-            {
-                "blocks": 2,
-                "warps": 1,
-                "lanes": 1,
-                "count": 3,
-                "rounds": [{"calling_ns": 1, "beginning_ns": 2, "first_ns": 3}],
-            }
-        ],
-        "children": {"blocks": 9, "rounds_ns": [7, 8, 9]},
-        "family": {"none_ns": [2, 3, 4], "one_ns": [20, 30, 40]},
-        "pool": {"taken": 7, "ran": 7, "error": 5},
-        "levels": {"deepest": 3, "error": 6},
-        "uneven": uneven,
-    }
-    assert device_launch.text_of(result).splitlines() == [
-        "measured on a GPU",
-        "tail: call_ns 10, start_ns 20, latency_ns 30",
-        "2 blocks, 1 warps, 1 lanes, 3 calls: calling_ns 1, beginning_ns 2, first_ns 3",
-        "a parent alone: 3 ns; with one child: 30 ns",
-        "9 blocks of children from the host: 8 ns",
-        "pool: 7 of 2,304 taken, 7 ran, error 5",
-        "levels: 3, then error 6",
-        "thread from 1 on: 9 launches lost, 40 items missing",
-        "nobody: 8.0 µs",
-        "warp from 64 on: no answer within 10 s",
-    ]
-
-
 @pytest.mark.parametrize(("begun", "error"), [(7, 0), (7, 2), (0, 0)])
 def test_a_family_whose_child_never_ran_is_no_measurement(monkeypatch, begun, error):
     kernels = object.__new__(device_launch.LaunchingKernels)

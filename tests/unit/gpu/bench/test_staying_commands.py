@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from wavesim.errors import DeadlockError
-from wavesim.workloads.wavernn import WAYS, cycles_of
+from wavesim.workloads.wavernn import cycles_of
 from wavesim_gpu.bench.labs import staying, wavernn
 from wavesim_gpu.persistent.weights import LAYERS
 
@@ -47,28 +47,6 @@ def test_each_part_is_timed_by_as_many_cycles_as_it_is_divided_by():
     assert counts["barriers"] == 2000
     assert counts["r"] == counts["o1"] == counts["r launched"] == counts["o1 launched"] == 160
     assert all(counts[f"{name} batch"] == len(cycles_of("batch")) for name in LAYERS)
-
-
-def test_a_line_says_time_prediction_error_and_ratio():
-    found = {
-        "rounds_ns": {way: [1000, 2000, 3000] for way in (*WAYS, "words")},
-        "predicted_ns": {"both": 2200},
-    }
-    found["rounds_ns"]["library"] = [5000]
-    text = "\n".join(wavernn.lines_of("int8", found))
-    assert "both             2.0 us, predicted 2.2 (+10.0%), 2.50 times as fast as cuBLASLt" in text
-    assert "words            2.0 us, 2.50 times" in text
-
-
-@pytest.mark.parametrize("command", [wavernn, staying], ids=["wavernn", "staying"])
-def test_without_a_gpu_or_with_bad_options_a_command_says_so_in_a_line(command, tmp_path, capsys):
-    assert command.main(["--out", str(tmp_path / "out.json"), "--rounds", "1"]) == 2
-    assert "--rounds is 1" in capsys.readouterr().err
-    assert command.main(["--out", str(tmp_path / "out.json")]) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert "GPU" in said or "CuPy" in said
-    assert not (tmp_path / "out.json").exists()
 
 
 def test_a_grid_stride_loop_gives_every_long_task_to_one_block():

@@ -1,1 +1,57 @@
-"""Kernels that share no code with ours, as a user might have written them, and their blind run."""
+"""Kernels that share no code with ours, as a user might have written them, and their blind runs."""
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+from wavesim.bench.foreign_pairs import ForeignPair, pair_of
+from wavesim.bench.foreign_runs import KnownPair, register_foreign
+from wavesim.bench.results import ResultRow
+from wavesim_gpu.bench.rows import Measured
+
+
+class Measurer:
+    """Measures pairs one after the other, with the module that launches their kernels."""
+
+    limit_s = 60.0
+
+    def __init__(self, commit: str, rounds: int) -> None:
+        self._rounds = rounds
+
+    def prepare(self, cases: Sequence[Any]) -> None:
+        """Each pair compiles its own kernels when its turn comes."""
+
+    def alone(self, case: Any) -> KnownPair:
+        """Both kernels' times and stream sync's, all that predictions are made from."""
+        pair = pair_for(case)
+        return _module(pair).known(pair)  # type: ignore[no-any-return]
+
+    def measure(self, case: Any, has_traces: bool = False) -> Measured:
+        """Stream sync and the plans in turns; a plan whose bits are not stream sync's is missing."""
+        pair = pair_for(case)
+        found = _module(pair).in_turns(pair)
+        rows = [
+            ResultRow(case.name, pair.order, word, correct=True, ns=tuple(ns))
+            for word, ns in found.rounds.items()
+        ]
+        traces = {(pair.order, word): trace for word, trace in found.traces.items()} if has_traces else {}
+        return Measured(rows, traces, found.missing)
+
+
+def pair_for(case: Any) -> ForeignPair:
+    """Of a case of a list."""
+    return pair_of(case.fields)
+
+
+def predictions(known: Mapping[str, KnownPair], device: str) -> dict[str, list[Any]]:
+    """What the plans of all pairs will gain, by what that was predicted from."""
+    found: dict[str, list[Any]] = {}
+    for pair in known.values():
+        for one in register_foreign(pair, device):
+            found.setdefault(one.basis, []).append(one)
+    return found
+
+
+def _module(pair: ForeignPair) -> Any:
+    name = "triton_measuring" if pair.kernels == "triton" else "measuring"
+    return import_module(f"wavesim_gpu.bench.kinds.foreign.{name}")  # both need what others lack

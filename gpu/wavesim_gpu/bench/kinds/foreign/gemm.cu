@@ -2,7 +2,7 @@
 // pipeline of cp.async over k-blocks, ldmatrix, mma.sync, stores from registers. A block waits at a barrier of all its
 // warps, before the main loop or before the first k-block of every tile of A.
 
-#include <evaluation/foreign/flags.cuh>
+#include <bench/kinds/foreign/flags.cuh>
 #include <record/wavesim_recorder.cuh>
 
 using half_bits = unsigned short;

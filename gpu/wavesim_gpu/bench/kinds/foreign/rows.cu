@@ -1,7 +1,7 @@
 // out (m, n) = softmax over every row of c (m, n), fp16: what often stands behind a product. A block has ROWS rows, a warp
 // a row at a time. It reads the row once for maximum and sum, in step with the product's tiles, and once more to write.
 
-#include <evaluation/foreign/flags.cuh>
+#include <bench/kinds/foreign/flags.cuh>
 #include <record/wavesim_recorder.cuh>
 
 using half_bits = unsigned short;

@@ -6,18 +6,14 @@ work out the sum over all ranks by itself, in fp32.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from fnmatch import fnmatchcase
 from typing import Any
 
-import wavesim.bench
-from wavesim.safe_io.documents import read_toml
 from wavesim_gpu.driver.element_types import from_float32, to_float32
 from wavesim_gpu.peers.groups import PeerGroup
 from wavesim_gpu.peers.problem import SharedGemm
 from wavesim_gpu.peers.programs import RankArrays, shapes_of
 
-SHAPES = Path(wavesim.bench.__file__).with_name("peer_shapes.toml")
-LISTS = ("first", "second", "development")
 NAMES = ("a", "b", "residual", "weight", "next_b")
 
 
@@ -29,9 +25,20 @@ class SharedCase:
     seed: int
 
 
-def shapes(name: str = LISTS[0]) -> tuple[tuple[int, int, int], ...]:
-    """(m, k of a GPU, n) of a list, as they were written down before anything of it was measured."""
-    return tuple((row[0], row[1], row[2]) for row in read_toml(SHAPES)[name])
+@dataclass(frozen=True)
+class Setting:
+    """What is asked of each rank: a part of the measuring, of which collective, which ways; "" for all."""
+
+    part: str
+    kind: Any = "all-reduce"
+    rounds: int = 7
+    calls: int = 10_000
+    ranks: int = 2
+    ways: tuple[str, ...] = ()  # as the shell matches file names
+
+    def takes(self, way: str) -> bool:
+        """Whether a way is measured."""
+        return not self.ways or any(fnmatchcase(way, one) for one in self.ways)
 
 
 def operand(cupy: Any, case: SharedCase, rank: int, name: str) -> Any:

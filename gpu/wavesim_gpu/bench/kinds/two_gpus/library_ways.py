@@ -1,13 +1,12 @@
-"""What libraries do for the same product: cuBLAS then NCCL, NCCL in chunks, PyTorch's symmetric memory,
-kraken.
+"""What libraries do for the same product: cuBLAS then NCCL, NCCL in chunks, PyTorch's
+symmetric memory.
 
 Example: `reducing_ways(a, b, group)["sequence"]` is `torch.mm` and `dist.all_reduce`; "chunks:4" cuts the
 rows into four and reduces each on a second stream while the next is multiplied. Each is a function of no
 arguments that a CUDA graph captures, and returns its output. PyTorch's own are there where it has them, in
-bf16; kraken's Triton kernels where a checkout of it is on the path. `NEEDS` says what each takes for granted.
+bf16. `NEEDS` says what each takes for granted.
 """
 
-import importlib.util
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -26,7 +25,6 @@ NEEDS: Mapping[str, str] = {  # by the beginning of a way's name
     "chunks": "NCCL, a second stream",
     "fused": f"{_SYMMETRIC}, whole rows for each rank",
     "symmetric": f"{_SYMMETRIC}, bf16",
-    "kraken": f"{_SYMMETRIC}, Triton, a checkout of meta-pytorch/kraken (BSD)",
 }
 
 
@@ -38,8 +36,6 @@ def reducing_ways(a: Tensor, b: Tensor, group: Any) -> Mapping[str, Call]:
         found |= _symmetric(a, b, group)
     if a.shape[0] % dist.get_world_size(group) == 0:
         found["fused"] = _fused_reduce(a, b, group)
-    if has_kraken():
-        found |= _kraken_reduce(a, b, group)
     return found
 
 
@@ -58,7 +54,7 @@ def scattering_ways(a: Tensor, b: Tensor, group: Any) -> Mapping[str, Call]:
     def fused() -> Tensor:
         return torch.ops.symm_mem.fused_matmul_reduce_scatter(a, b, "sum", 0, group.group_name)
 
-    return {"sequence": sequence, "fused": fused} | (_kraken_scatter(a, b, group) if has_kraken() else {})
+    return {"sequence": sequence, "fused": fused}
 
 
 def gathering_ways(a: Tensor, b: Tensor, group: Any) -> Mapping[str, Call]:
@@ -75,7 +71,7 @@ def gathering_ways(a: Tensor, b: Tensor, group: Any) -> Mapping[str, Call]:
     def fused() -> Tensor:
         return torch.ops.symm_mem.fused_all_gather_matmul(a, [b], 0, group.group_name)[1][0]
 
-    return {"sequence": sequence, "fused": fused} | (_kraken_gather(a, b, group) if has_kraken() else {})
+    return {"sequence": sequence, "fused": fused}
 
 
 def linear_ways(x: Tensor, w: Tensor, group: Any) -> Mapping[str, Call]:
@@ -92,11 +88,6 @@ def linear_ways(x: Tensor, w: Tensor, group: Any) -> Mapping[str, Call]:
 def needs_of(way: str) -> str:
     """What a way needs beside CUDA; of ours, peer access."""
     return next((needs for name, needs in NEEDS.items() if way.startswith(name)), "peer access, sm_90")
-
-
-def has_kraken() -> bool:
-    """Whether kraken's kernels are there: its `fused` tells it from other packages of that name."""
-    return bool(importlib.util.find_spec("kraken") and importlib.util.find_spec("kraken.fused"))
 
 
 def _sequence(a: Tensor, b: Tensor, group: Any) -> Call:
@@ -167,39 +158,3 @@ def _fused_reduce(a: Tensor, b: Tensor, group: Any) -> Call:
         return out
 
     return call
-
-
-def _kraken_reduce(a: Tensor, b: Tensor, group: Any) -> dict[str, Call]:
-    """One kernel for both (fp32 outputs), and all-reduces behind the library's product."""
-    import kraken.comm  # noqa: PLC0415  # optional
-    import kraken.fused  # noqa: PLC0415
-
-    shared = _shared((a.shape[0], b.shape[1]), a, group)
-
-    def one_shot() -> Tensor:
-        return kraken.comm.one_shot_all_reduce(torch.mm(a, b, out=shared))  # type: ignore[no-any-return]
-
-    def fused() -> Tensor:
-        return kraken.fused.gemm_one_shot_all_reduce_fused(a, b, group=group)  # type: ignore[no-any-return]
-
-    return {"kraken one-shot": one_shot, "kraken fused": fused}
-
-
-def _kraken_scatter(a: Tensor, b: Tensor, group: Any) -> dict[str, Call]:
-    """One kernel for both; and a product whose rows copy engines take, which has B by columns."""
-    import kraken.fused  # noqa: PLC0415  # optional
-
-    columns = b.T.contiguous().T
-    return {
-        "kraken fused": lambda: kraken.fused.gemm_reduce_scatter(a, b, group=group),
-        "kraken copies": lambda: kraken.fused.gemm_reduce_scatter_ce_persistent(a, columns, group=group),
-    }
-
-
-def _kraken_gather(a: Tensor, b: Tensor, group: Any) -> dict[str, Call]:
-    """Takes B by columns, and A from memory that all ranks see."""
-    import kraken.fused  # noqa: PLC0415  # optional
-
-    shared, columns = _shared(tuple(a.shape), a, group), b.T.contiguous().T
-    shared.copy_(a)
-    return {"kraken fused": lambda: kraken.fused.all_gather_matmul(shared, columns)[1]}

@@ -1,7 +1,7 @@
 """What is tried across GPUs beside times: every way's results, replays with ranks held up, a rank that ends.
 
-Example: `right(0, setting, group)` of an all-reduce runs each way in each of its tiles over poisoned outputs
-and adds a line with the error of each; `skew` replays one of them 10,000 times, `killed` ends rank 1 halfway.
+Example: `right(0, setting, size, group)` of an all-reduce runs each way in each of its tiles over poisoned
+outputs and gives the error of each; `skew` replays one of them 10,000 times, `killed` ends rank 1 halfway.
 """
 
 import hashlib
@@ -14,6 +14,7 @@ from typing import Any
 from wavesim.errors import DeadlockError
 from wavesim.model.collective import Collective
 from wavesim_gpu.bench.kinds.two_gpus.cases import (
+    Setting,
     SharedCase,
     expected_of,
     expected_of_chain,
@@ -21,14 +22,11 @@ from wavesim_gpu.bench.kinds.two_gpus.cases import (
     relative_error,
 )
 from wavesim_gpu.bench.kinds.two_gpus.rank import (
-    Setting,
     agreed,
     case_of,
     error_of,
     exchange,
-    in_time,
     require_ways,
-    say,
     told_error,
 )
 from wavesim_gpu.bench.kinds.two_gpus.turns import TOLERANCE
@@ -44,22 +42,27 @@ CHECKED_EVERY, KILLED_AFTER = 100, 50
 CHAIN = "chain"
 
 
-def right(rank: int, setting: Setting, group: ProcessPeers) -> None:
+Size = tuple[int, int, int]
+Rows = list[dict[str, Any]]
+
+
+def right(rank: int, setting: Setting, size: Size, group: ProcessPeers) -> Rows:
     """Every way of a collective in every tile, and of all-reduces the chain: results against fp32."""
-    for size in in_time(setting):
-        case = case_of(size, setting)
-        expected, operands = expected_of(require_cupy(), case, rank), operands_of(group, case)
-        errors = {}
-        for name, variants in variants_of(size, case.problem.collective, setting.ranks).items():
-            for one in variants if setting.takes(name) else ():
-                program = SharedGemmProgram(group, one.problem, operands, one.options)
-                errors[f"{name}, {one.words}"] = agreed(error_of(program, rank, expected))
-        if setting.kind == "all-reduce" and setting.takes(CHAIN):
-            errors[CHAIN] = _chain_error(rank, size, group)
-        require_ways(errors, setting)
-        wrong = [name for name, error in errors.items() if not error <= TOLERANCE[DTYPE]]
-        told = {name: told_error(error) for name, error in errors.items()}
-        say(rank, setting, size, {"errors": told, "wrong": wrong})
+    case = case_of(size, setting)
+    expected, operands = expected_of(require_cupy(), case, rank), operands_of(group, case)
+    errors = {}
+    for name, variants in variants_of(size, case.problem.collective, setting.ranks).items():
+        for one in variants if setting.takes(name) else ():
+            program = SharedGemmProgram(group, one.problem, operands, one.options)
+            errors[f"{name}, {one.words}"] = agreed(error_of(program, rank, expected))
+    if setting.kind == "all-reduce" and setting.takes(CHAIN):
+        errors[CHAIN] = _chain_error(rank, size, group)
+    require_ways(errors, setting)
+    return [_row(name, error) for name, error in errors.items()]
+
+
+def _row(way: str, error: float, **notes: Any) -> dict[str, Any]:
+    return {"way": way, "is_right": error <= TOLERANCE[DTYPE], "error": told_error(error), "ns": ()} | notes
 
 
 def _chain_error(rank: int, size: tuple[int, int, int], group: ProcessPeers) -> float:
@@ -79,9 +82,9 @@ def _chain_error(rank: int, size: tuple[int, int, int], group: ProcessPeers) -> 
     return max(agreed(error) for error in errors)
 
 
-def skew(rank: int, setting: Setting, group: ProcessPeers) -> None:
+def skew(rank: int, setting: Setting, size: Size, group: ProcessPeers) -> Rows:
     """Replays with a rank held up at random: the same bits on all ranks, after every hundredth."""
-    case, program = _one_program(setting, group, limit_s=5)
+    case, program = _one_program(setting, size, group, limit_s=5)
     replay, drawn = program.launchers()[rank], Random(rank)  # noqa: S311  # delays, no secret
     digests: set[Any] = set()
     for call in range(setting.calls):
@@ -94,13 +97,12 @@ def skew(rank: int, setting: Setting, group: ProcessPeers) -> None:
             # Of an all-reduce all ranks have the same bits, of others each its own.
             digests |= set(told) if setting.kind == "all-reduce" else {tuple(told)}
     error = agreed(error_of(program, rank, expected_of(require_cupy(), case, rank)))
-    facts = {"calls": setting.calls, "different_bits": len(digests) - 1, "error": told_error(error)}
-    say(rank, setting, setting.sizes[0], facts)
+    return [_row("skew", error, calls=setting.calls, different_bits=len(digests) - 1)]
 
 
-def killed(rank: int, setting: Setting, group: ProcessPeers) -> None:
+def killed(rank: int, setting: Setting, size: Size, group: ProcessPeers) -> Rows:
     """Rank 1 ends in the middle; rank 0 must end with an error that names it, and its GPU still work."""
-    _, program = _one_program(setting, group, limit_s=1)
+    _, program = _one_program(setting, size, group, limit_s=1)
     replay = program.launchers()[rank]
     for call in range(2 * KILLED_AFTER):
         if rank == 1 and call == KILLED_AFTER:
@@ -114,17 +116,17 @@ def killed(rank: int, setting: Setting, group: ProcessPeers) -> None:
         message = str(error)
     works = int(require_cupy().arange(4).sum()) == 0 + 1 + 2 + 3
     seconds = round(time.monotonic() - began, 2)
-    say(rank, setting, setting.sizes[0], {"message": message, "seconds": seconds, "gpu_works": works})
+    return [_row("killed", 0.0, message=message, seconds=seconds, gpu_works=works)]
 
 
 def _one_program(
-    setting: Setting, group: ProcessPeers, limit_s: float
+    setting: Setting, size: Size, group: ProcessPeers, limit_s: float
 ) -> tuple[SharedCase, SharedGemmProgram]:
     """Of the first size and the first of the ways asked for, by default that of `CallOptions`."""
-    case = case_of(setting.sizes[0], setting)
+    case = case_of(size, setting)
     variant = Variant(case.problem, CallOptions())
     if setting.ways:
-        known = variants_of(setting.sizes[0], case.problem.collective, setting.ranks)
+        known = variants_of(size, case.problem.collective, setting.ranks)
         taken = {name: found[0] for name, found in known.items() if setting.takes(name)}
         require_ways(taken, setting)
         variant = next(iter(taken.values()))

@@ -1,29 +1,18 @@
-"""One rank's process: our kernels and the libraries' on one GPU, each part of the command.
+"""One rank's process: our kernels and the libraries' on one GPU, each part of the measuring."""
 
-Example: `rank_process(0, setting)` and `rank_process(1, setting)` meet through a file, measure one shape
-after the other, and rank 0 adds a line of JSON per shape to the results.
-"""
-
-import json
 import math
 import os
-import sys
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
-from statistics import median
 from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as processes
 
 from wavesim.errors import DeadlockError
-from wavesim.safe_io.writing import append_line
 from wavesim_gpu.bench.kinds.two_gpus.alone import parts_alone
-from wavesim_gpu.bench.kinds.two_gpus.cases import SharedCase, expected_of, operands_of
+from wavesim_gpu.bench.kinds.two_gpus.cases import Setting, SharedCase, expected_of, operands_of
 from wavesim_gpu.bench.kinds.two_gpus.graphs import (
     REPEATS,
     called,
@@ -39,20 +28,17 @@ from wavesim_gpu.bench.kinds.two_gpus.library_ways import (
     scattering_ways,
 )
 from wavesim_gpu.bench.kinds.two_gpus.rank import (
-    Setting,
     agreed,
     case_of,
     error_of,
     exchange,
-    in_time,
     require_ways,
-    say,
     told_error,
 )
-from wavesim_gpu.bench.kinds.two_gpus.trials import killed, right, skew
-from wavesim_gpu.bench.kinds.two_gpus.turns import PeerContender, fastest, in_turns
+from wavesim_gpu.bench.kinds.two_gpus.trials import Rows, killed, right, skew
+from wavesim_gpu.bench.kinds.two_gpus.turns import MeasuredWay, PeerContender, fastest, in_turns
 from wavesim_gpu.bench.kinds.two_gpus.variants import DTYPE, Variant, variants_of
-from wavesim_gpu.driver.device import require_cupy, versions
+from wavesim_gpu.driver.device import require_cupy
 from wavesim_gpu.peers.groups import ProcessPeers
 from wavesim_gpu.peers.programs import SharedGemmProgram
 
@@ -64,46 +50,54 @@ NO_MULTICAST = {
 }
 
 
-def run_ranks(setting: Setting) -> None:
-    """A process per rank, until all have ended."""
-    processes.spawn(rank_process, (setting,), nprocs=setting.ranks)
+class RankWorker:
+    """One rank of several, which meet through a file; asked by a process that keeps it."""
+
+    def __init__(self, rank: int, devices: tuple[int, ...], meeting: str) -> None:
+        self._rank, self._devices, self._meeting = rank, devices, meeting
+        self._group: ProcessPeers | None = None
+        self._library: Any = None
+
+    def take(self, setting: Setting, size: tuple[int, int, int]) -> Rows:
+        """A shape's rows. Collective: all ranks are asked for the same."""
+        if self._group is None:
+            self._group = self._met()
+        part = {"right": right, "skew": skew, "killed": killed}.get(setting.part)
+        if part is not None:
+            return part(self._rank, setting, size, self._group)
+        if self._library is None:
+            self._library = dist.new_group(backend="nccl")
+        case = case_of(size, setting)
+        if setting.part == "operators":
+            return _operators(self._rank, case, self._library, setting)
+        ways = _ways(self._rank, case, self._library, setting, self._group)
+        return _rows(in_turns(ways, setting.rounds, DTYPE, agreed), setting)
+
+    def _met(self) -> ProcessPeers:
+        os.environ |= NO_MULTICAST
+        rank, ranks, device = self._rank, len(self._devices), self._devices[self._rank]
+        torch.cuda.set_device(device)
+        dist.init_process_group(
+            "gloo", init_method=f"file://{self._meeting}", rank=rank, world_size=ranks,
+            timeout=timedelta(seconds=120),
+        )  # fmt: skip
+        require_cupy().cuda.Device(device).use()
+        return ProcessPeers(rank, ranks, exchange, may_share=len(set(self._devices)) < ranks)
 
 
-def rank_process(rank: int, setting: Setting) -> None:
-    """All of one rank's part."""
-    os.environ |= NO_MULTICAST
-    if setting.kraken:
-        sys.path.append(setting.kraken)
-    device = setting.devices[rank]
-    torch.cuda.set_device(device)
-    dist.init_process_group(
-        "gloo", init_method=f"file://{setting.meeting}", rank=rank, world_size=setting.ranks,
-        timeout=timedelta(seconds=120),
-    )  # fmt: skip
-    require_cupy().cuda.Device(device).use()
-    shares = len(set(setting.devices)) < setting.ranks
-    group = ProcessPeers(rank, setting.ranks, exchange, may_share=shares)
-    PARTS[setting.part](rank, setting, group)
-
-
-def _times(rank: int, setting: Setting, group: ProcessPeers) -> None:
-    library = dist.new_group(backend="nccl")
-    for size in in_time(setting):
-        began = time.monotonic()
-        ways = _ways(rank, case_of(size, setting), library, setting, group)
-        require_ways(ways, setting)
-        found = in_turns(ways, setting.rounds, DTYPE, agreed)
-        if rank == 0:
-            line = {"part": "times", "kind": setting.kind, "size": size, "dtype": DTYPE}
-            line |= {"commit": setting.commit, "versions": versions() | {"torch": torch.__version__}}
-            line |= {"seconds": round(time.monotonic() - began, 1)}
-            line["ways"] = {
-                name: asdict(one) | {"error": told_error(one.error)} for name, one in found.items()
-            }
-            line["needs"] = {name: needs_of(name) for name in found}
-            append_line(setting.out, json.dumps(line))
-            medians = {name: median(one.ns) / 1000 for name, one in found.items() if one.ns}
-            print(f"{size}: {medians} us", flush=True)  # noqa: T201  # for whoever watches
+def _rows(found: Mapping[str, MeasuredWay], setting: Setting) -> Rows:
+    require_ways(found, setting)
+    return [
+        {
+            "way": name,
+            "is_right": not one.failure,
+            "error": told_error(one.error),
+            "ns": one.ns,
+            "words": one.words,
+            "needs": needs_of(name),
+        }
+        for name, one in found.items()
+    ]
 
 
 def _ways(
@@ -166,26 +160,10 @@ def _others(rank: int, case: SharedCase, library: Any, setting: Setting) -> dict
     return found
 
 
-def _operators(rank: int, setting: Setting, _group: ProcessPeers) -> None:
+def _operators(rank: int, case: SharedCase, library: Any, setting: Setting) -> Rows:
     """What a user's call of the operator takes, launched by the host, beside PyTorch's own two."""
-    library = dist.new_group(backend="nccl")
-    for size in in_time(setting):
-        case = case_of(size, setting)
-        x, b = rank_tensors(rank, case)
-        expected = torch.as_tensor(expected_of(require_cupy(), case, rank), device="cuda")
-        calls = linear_ways(x, b.T.contiguous(), library)
-        ways = {name: called(call, expected) for name, call in calls.items() if setting.takes(name)}
-        found = in_turns(ways, setting.rounds, DTYPE, agreed)
-        us = {name: median(one.ns) / 1000 for name, one in found.items() if one.ns}
-        say(rank, setting, size, {"us": us, "errors": [told_error(one.error) for one in found.values()]})
-
-
-PARTS: Mapping[str, Callable[[int, Setting, ProcessPeers], None]] = {
-    "times": _times,
-    "alone": _times,
-    "both": _times,
-    "right": right,
-    "skew": skew,
-    "killed": killed,
-    "operators": _operators,
-}
+    x, b = rank_tensors(rank, case)
+    expected = torch.as_tensor(expected_of(require_cupy(), case, rank), device="cuda")
+    calls = linear_ways(x, b.T.contiguous(), library)
+    ways = {name: called(call, expected) for name, call in calls.items() if setting.takes(name)}
+    return _rows(in_turns(ways, setting.rounds, DTYPE, agreed), setting)

@@ -4,8 +4,13 @@ Example: a process that was started with CUDA_DEVICE_MAX_CONNECTIONS=1 plays the
 in turns, and says whether copies have queues of their own.
 """
 
+import json
+import sys
+from pathlib import Path
 from typing import Any
 
+from wavesim.safe_io.program import run_program
+from wavesim.safe_io.writing import write_text
 from wavesim.sim.streams.examples import EXAMPLES
 from wavesim_gpu.bench.labs.streams.calibration import Calibrator
 from wavesim_gpu.bench.labs.streams.program_run import ProgramRun
@@ -60,3 +65,14 @@ def median_spans(rounds: list[dict[str, tuple[int, int]]]) -> dict[str, list[int
         name: [sorted(one[name][place] for one in rounds)[len(rounds) // 2] for place in (0, 1)]
         for name in rounds[0]
     }
+
+
+def main() -> int:
+    """Measures with so many queues and writes what was found: queues, rounds and a path."""
+    queues, rounds, path = sys.argv[1:]
+    write_text(Path(path), json.dumps(measured(int(queues), int(rounds))) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_program("streams", main))

@@ -4,22 +4,26 @@ Example: stream sync, row semaphores and cuBLASLt are right, their outputs are o
 rounds run in turns; then each one's outputs, which only those rounds can have written, are compared again.
 """
 
+import math
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from wavesim.errors import DeadlockError
-from wavesim_gpu.bench.result_rows import time_together
 from wavesim_gpu.driver.clocks import Sampler
-from wavesim_gpu.driver.element_types import to_float32
-from wavesim_gpu.run.operands import Operands, poison
+from wavesim_gpu.run.operands import Operands
 from wavesim_gpu.run.program import Program
 from wavesim_gpu.run.references import is_right, relative_errors
 from wavesim_gpu.run.runner import CupyRunner, OutputCheck
-from wavesim_gpu.run.timing import HEAD_START_NS, WARM_UP_S, Contender, Rounds
+from wavesim_gpu.run.timing import HEAD_START_NS, WARM_UP_S, Contender, Rounds, interleaved
 
+RESULTS = Path(__file__).parents[2] / "results"
+# To choose by, in two steps; the figures come from later rounds. Of many candidates over few rounds the
+# fastest is often the luckiest: the fastest few are screened again.
+SCREENING_ROUNDS, SHORTLIST_ROUNDS, SCREENING_WARM_UP_S = 5, 12, 0.05
 NONE = Rounds([], [])  # of what was not timed
 Entries = Mapping[str, "CheckedCandidate"]
 
@@ -100,18 +104,49 @@ def sharing_entry(
 def library_entry(
     library: Any, base: Operands, expected: Mapping[str, Any], repeats: int = 1
 ) -> CheckedCandidate:
-    """A library's chain for the same operands; it has no semaphores to be wrong about."""
+    """A library's chain for the same operands; it has no semaphores to be wrong about.
+
+    Of some libraries only the last stage's results are there to compare.
+    """
 
     def judge() -> OutputCheck:
         library.stream.synchronize()
-        outputs = {
-            name: to_float32(array, base.pipeline.stage(name).gemm.dtype)
-            for name, array in library.outputs.items()
-        }
-        errors = relative_errors(base, expected, outputs)
-        return OutputCheck(errors, is_right(base, errors), has_right_semaphores=True)
+        outputs = library.results()
+        errors = relative_errors(base, {name: expected[name] for name in outputs}, outputs)
+        is_good = is_right(base, {**dict.fromkeys(expected, 0.0), **errors})
+        return OutputCheck(errors, is_good, has_right_semaphores=True)
 
-    spoil = partial(poison, library.outputs, library.stream)
-    spoil()
+    library.spoil()
     library.launch()
-    return CheckedCandidate(Contender(library.launch, library.stream, repeats), judge(), spoil, judge)
+    return CheckedCandidate(Contender(library.launch, library.stream, repeats), judge(), library.spoil, judge)
+
+
+def time_together(
+    contenders: Mapping[str, Contender],
+    rounds: int,
+    warm_up_s: float = WARM_UP_S,
+    head_start_ns: int = HEAD_START_NS,
+) -> tuple[dict[str, Rounds], Sampler]:
+    """Rounds of all contenders in turns, by name, and the clock and power while they ran."""
+    with Sampler() as sampler:
+        found = interleaved(list(contenders.values()), rounds, warm_up_s, head_start_ns)
+    return dict(zip(contenders, found, strict=True)), sampler
+
+
+def describe_case(
+    name: str, tags: Mapping[str, Any], rounds: Rounds, verdict: OutputCheck | None, sampler: Sampler | None
+) -> dict[str, Any]:
+    """One row. Without a verdict there is nothing to be right about, as for a copy by the driver.
+
+    Without clocks where a round has none, because no SM left both stamps: readers take all or none.
+    """
+    has_clocks = all(math.isfinite(clock) for clock in rounds.clocks_ghz)
+    judged = None if verdict is None else {**asdict(verdict), "is_good": verdict.is_good}
+    return {
+        "name": name,
+        **tags,
+        "rounds_ns": rounds.times_ns,
+        "clocks_ghz": rounds.clocks_ghz if has_clocks else [],
+        "verdict": judged,
+        **(asdict(sampler.reading) if sampler is not None else {}),
+    }

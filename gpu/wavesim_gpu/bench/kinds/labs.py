@@ -1,0 +1,58 @@
+"""Labs as cases of a list: each writes the document that its notebook or page reads, and a row that it ran.
+
+Example: the case "latency" measures bandwidth by warps and loads in flight and writes latency.json.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib import import_module
+from typing import Any
+
+from wavesim.bench.results import ResultRow
+from wavesim.errors import DescriptionError
+from wavesim_gpu.bench.rows import Measured
+from wavesim_gpu.driver.device import query, versions
+
+LABS = (
+    "copies",
+    "device_launch",
+    "ladder",
+    "latency",
+    "primitives",
+    "staying",
+    "streams",
+    "wait_costs",
+    "waiting_places",
+    "wavernn",
+)
+
+
+class Measurer:
+    """Measures labs one after the other. Some start processes of their own."""
+
+    limit_s = 300.0
+    starts_processes = True
+
+    def __init__(self, commit: str, rounds: int) -> None:
+        self._commit, self._rounds = commit, rounds
+
+    def prepare(self, cases: Sequence[Any]) -> None:
+        """Raises `DescriptionError` for a lab that there is not."""
+        for case in cases:
+            if case.fields["lab"] not in LABS:
+                raise DescriptionError(
+                    f"{case.name}: lab is {case.fields['lab']!r}; known are {', '.join(LABS)}"
+                )
+
+    def measure(self, case: Any, has_traces: bool = False) -> Measured:
+        """The lab's document. Raises a `WavesimError` where a result is wrong."""
+        lab = import_module(f"wavesim_gpu.bench.labs.{case.fields['lab']}")
+        about = {
+            "date": datetime.now(UTC).date().isoformat(),
+            "device": {name: value for name, value in asdict(query()).items() if name != "sources"},
+            "versions": versions(),
+            "commit": self._commit,
+        }
+        row = ResultRow(case.name, "", case.fields["lab"], correct=True)
+        return Measured([row], document={**about, **lab.document(self._rounds)})
