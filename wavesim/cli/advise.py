@@ -182,7 +182,6 @@ def _answered(advice: Advice, ask: Ask) -> PairAnswers:
 
 
 def _kernel(ask: Ask, role: str, kernel: KernelFacts) -> Mapping[str, Any]:
-    """What is said of one kernel, as fields of a description."""
     fields: dict[str, Any] = {}
     head = f"{role}, {kernel.label}, {kernel.shape.blocks or 0:,} blocks"
     known = kernel.shape.gemm
@@ -217,7 +216,6 @@ def _reads(ask: Ask, pair: Pair, producer: Mapping[str, Any]) -> str:
 
 
 def _integers(ask: Ask, question: str, usual: str, least: int, most: int) -> list[int]:
-    """So many integers, none where the answer is that there is nothing to say."""
     text = _with_default(ask, question, usual)
     words = [] if text == NONE else text.split()
     if words and not least <= len(words) <= most:

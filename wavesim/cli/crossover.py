@@ -105,7 +105,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _family(options: argparse.Namespace) -> tuple["KernelFamily", Device]:
-    """The kernels and the device that the options name. Raises `DescriptionError`."""
     from wavesim.model.description import load_description
     from wavesim.tuning.crossover.family import DescribedFamily, MlpFamily, backend_of, mlp_of
 
@@ -145,7 +144,6 @@ def _require_one_source(options: argparse.Namespace) -> None:
 
 
 def _rows(text: str) -> tuple[int, int]:
-    """First and last number of rows. Raises `DescriptionError`."""
     first, colon, last = text.partition(":")
     try:
         return plain_int(first), plain_int(last if colon else first)
@@ -154,7 +152,6 @@ def _rows(text: str) -> tuple[int, int]:
 
 
 def _document(crossover: "Crossover", table: list[dict[str, Any]]) -> dict[str, Any]:
-    """What `--json` prints."""
     return {
         "family": crossover.family,
         "device": crossover.device,

@@ -103,7 +103,6 @@ def _text(cells: list[tuple[str, ...]], compared: dict[int, Comparison], device:
 
 
 def _notes(compared: dict[int, Comparison]) -> tuple[str, ...]:
-    """Of the size that gains most, as its interval is the one that matters."""
     tokens = _extremes(compared)[0]
     return (*compared[tokens].shown_notes, f"interval and safety: at {tokens} tokens, which gain most")
 
@@ -128,7 +127,6 @@ def _gain(row: Row) -> float:
 
 
 def _extremes(compared: dict[int, Comparison]) -> tuple[int, int]:
-    """Sizes with the largest and the smallest gain of any plan."""
     gains = sorted((_gain(row), tokens) for tokens, row in _rows(compared) if row.plan != "stream")
     return gains[-1][1], gains[0][1]
 

@@ -160,7 +160,6 @@ def write_header(
 
 
 def _written(text: str, pipeline: Pipeline, plan: Plan, device: Device, out: Path | None) -> str:
-    """The text, or where it was written."""
     if out is None:
         return text.rstrip("\n")
     write_text(out, text)

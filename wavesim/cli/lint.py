@@ -124,7 +124,6 @@ def _pattern(text: str | None) -> re.Pattern[str] | None:
 def _compiled(
     options: argparse.Namespace, archs: Sequence[str], kernels: re.Pattern[str] | None
 ) -> Iterator[Listing]:
-    """PTX and machine code of a file of CUDA C++, for each architecture."""
     for arch in archs:
         ptx, cubin = compiled(options.file, arch, options.instance or (), options.include or ())
         with tempfile.TemporaryDirectory() as folder:

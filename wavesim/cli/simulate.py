@@ -176,6 +176,5 @@ def _require_word(kind: str, word: str | None, known: Collection[str]) -> None:
 
 
 def _outside_text(outside_ns: int, plan: Plan) -> str:
-    """How much of a plan's time is around its blocks."""
     what = "setup and fork" if plan.launch.is_multi_stream else "setup"
     return f" ({outside_ns / 1e3:.1f} of them {what})" if outside_ns else ""

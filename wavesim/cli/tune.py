@@ -98,7 +98,6 @@ def _require_counts(options: argparse.Namespace) -> None:
 
 
 def _variants(options: argparse.Namespace, pipeline: Pipeline) -> dict[str, Pipeline]:
-    """The workload in other tiles, and each with K split. Raises `DescriptionError`."""
     tiles = {tile: parse_tile(tile) for tile in (listed("tiles", options.tiles) if options.tiles else ())}
     for name, (rows, columns) in tiles.items():
         if f"{rows}x{columns}" == pipeline.parameters["tile"]:
@@ -139,7 +138,6 @@ def _draw(options: argparse.Namespace, subject: Subject, tuning: "Tuning") -> No
 
 
 def _costs(subject: Subject, row: "TunedPlan") -> "KnownCosts":
-    """The costs that a plan was ranked with; a variant in other tiles has its own."""
     return replace(subject, pipeline=row.pipeline).costs(row.order)
 
 

@@ -19,10 +19,10 @@ AMD_WARP = 64
 MOST_SMS = 10_000
 PROPERTIES = ("name", "warpSize", "computeMajor", "computeMinor", "numSms", "sharedMemPerMultiprocessor")
 
-Found = tuple[Device | None, str]
+DeviceAndNote = tuple[Device | None, str]
 
 
-def device_from_properties(properties: Mapping[str, Any]) -> Found:
+def device_from_properties(properties: Mapping[str, Any]) -> DeviceAndNote:
     """The device of one entry of `deviceProperties` (or the like), and a note where something was assumed."""
     name = str(properties.get("name", "unnamed device"))[:100]
     if properties.get("warpSize") == AMD_WARP or "AMD" in name or "gfx" in name or "Radeon" in name:
@@ -37,7 +37,9 @@ def device_from_properties(properties: Mapping[str, Any]) -> Found:
     return device_like(name, (major, minor), sm_count, properties.get("sharedMemPerMultiprocessor"))
 
 
-def device_like(name: str, capability: tuple[int, int], sm_count: int, shared_bytes: Any = None) -> Found:
+def device_like(
+    name: str, capability: tuple[int, int], sm_count: int, shared_bytes: Any = None
+) -> DeviceAndNote:
     """A device of that name with this compute capability and number of SMs."""
     alike = _nearest(capability, sm_count, shared_bytes)
     try:
@@ -59,7 +61,7 @@ def device_like(name: str, capability: tuple[int, int], sm_count: int, shared_by
     return device, ""
 
 
-def device_by_sm_count(sm_count: int) -> Found:
+def device_by_sm_count(sm_count: int) -> DeviceAndNote:
     """The catalogued device with that many SMs, for a profile that says no more."""
     for name in devices.products():
         known = devices.load(name)

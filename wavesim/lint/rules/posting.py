@@ -23,7 +23,7 @@ _NEAR = 8  # instructions behind a post in which a fence is taken for one that w
 _BLOCK_SYNCS = frozenset({Op.BARRIER, Op.CLUSTER_WAIT, Op.MBARRIER_TEST})
 
 
-class Behind(NamedTuple):
+class PathBeforePost(NamedTuple):
     """What stands between here and the post: `released` is a scope's width."""
 
     released: int
@@ -77,8 +77,8 @@ def _judged(
         yield from _early(code, post, posts, waits, stores)
 
 
-def _reached(code: Code, post: FlagPost) -> Reached[Behind]:
-    def step(i: int, state: Behind) -> Behind | None:
+def _reached(code: Code, post: FlagPost) -> Reached[PathBeforePost]:
+    def step(i: int, state: PathBeforePost) -> PathBeforePost | None:
         instruction = code[i]
         match instruction.op:
             case _ if i == post.at:
@@ -95,7 +95,7 @@ def _reached(code: Code, post: FlagPost) -> Reached[Behind]:
         return state._replace(synced=BLOCK) if instruction.op in _BLOCK_SYNCS else state
 
     flag = code[post.at]
-    start = Behind(width(flag.scope or "gpu") if flag.order in RELEASES else 0)
+    start = PathBeforePost(width(flag.scope or "gpu") if flag.order in RELEASES else 0)
     return walk(lambda i: code.backward_to(i, post.at), [(post.at, start)], step)
 
 
@@ -116,7 +116,7 @@ def is_data_store(code: Code, index: int, posts: Iterable[FlagPost]) -> bool:
 
 
 def _problem(
-    code: Code, post: FlagPost, at: int, state: Behind, need: int, is_ticket: bool
+    code: Code, post: FlagPost, at: int, state: PathBeforePost, need: int, is_ticket: bool
 ) -> Finding | None:
     flag, store = code[post.at], code[at]
     if store.op in BULK_STORES and not state.is_written:
@@ -129,7 +129,7 @@ def _problem(
             (at,),
         )
     if state.released == 0:
-        # Behind a ticket a fence has its place: it acquires what the others have posted by theirs.
+        # PathBeforePost a ticket a fence has its place: it acquires what the others have posted by theirs.
         is_misplaced = not is_ticket and _fence_follows(code, post.at)
         return judged(
             code,
