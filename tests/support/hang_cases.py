@@ -15,7 +15,7 @@ from safety_cases import BLOCKS
 from wavesim.model.device import load
 from wavesim.model.kernel import Block
 from wavesim.safety.hang.situation import BlockWait, DevicePart, Post, PostedSemaphore, Situation
-from wavesim.sim.streams.operation import StreamOperation
+from wavesim.sim.streams.stream_order import StreamOperation
 
 
 def situation_of_seed(seed: int) -> Situation:

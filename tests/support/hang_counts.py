@@ -24,7 +24,7 @@ from wavesim.safety.hang.certain import hopeless
 from wavesim.safety.hang.facts import SituationFacts
 from wavesim.safety.hang.situation import Situation
 from wavesim.safety.hang.stuck import ORDERLY, PROMISED, ROOMY, StuckSearch
-from wavesim.sim.streams.operation import StreamOperation
+from wavesim.sim.streams.stream_order import StreamOperation
 
 MOST_STATES = 4_000
 TOO_LARGE = "too large"

@@ -16,7 +16,7 @@ from functools import cache
 from wavesim.model.kernel import Grid, Kernel
 from wavesim.safety.hang.situation import BlockWait, Situation
 from wavesim.sim.placement import Footprint, footprint
-from wavesim.sim.streams.operation import StreamOperation
+from wavesim.sim.streams.stream_order import StreamOperation
 
 Sm = tuple[int, tuple[int, ...]]  # carve-out, kinds of the blocks on it
 State = tuple[int, tuple[int, ...], tuple[tuple[Sm, ...], ...]]  # launches made, issued per kind, pools' SMs

@@ -29,7 +29,7 @@ from wavesim.safety.hang.mirror import MAGIC, Mirror, load_mirror
 from wavesim.safety.hang.situation import DevicePart, Situation
 from wavesim.safety.hang.situation_file import MOST_JSON_BYTES, MOST_OPERATIONS, load_situation, with_waits
 from wavesim.safety.hang.verdict import HangVerdict, judge, verdict_after
-from wavesim.sim.streams.operation import StreamOperation
+from wavesim.sim.streams.stream_order import StreamOperation
 
 FIRST_BYTES = 4_096
 GZIP = b"\x1f\x8b"

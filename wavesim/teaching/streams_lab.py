@@ -14,7 +14,6 @@ from wavesim.sim.streams.engine import simulate_streams
 from wavesim.sim.streams.examples import WHOLE_SM, VectorAdd
 from wavesim.sim.streams.machine import StreamMachine, load_machine
 from wavesim.sim.streams.measured import compared, newest_run
-from wavesim.sim.streams.operation import LEGACY
 from wavesim.sim.streams.program import (
     CudaStream,
     Direction,
@@ -24,6 +23,7 @@ from wavesim.sim.streams.program import (
     Memcpy,
     StreamProgram,
 )
+from wavesim.sim.streams.stream_order import LEGACY
 from wavesim.sim.streams.timeline import StreamTimeline
 from wavesim.teaching.shown import Shown
 from wavesim.widgets.streams_explorer import StreamsPicture

@@ -19,8 +19,7 @@ from wavesim.errors import RecordingError
 from wavesim.safe_io.bounds import shown
 from wavesim.safe_io.documents import json_value
 from wavesim.safe_io.escaping import one_line
-from wavesim.trace.header import DependencyInfo, Event, Header, StageInfo
-from wavesim.trace.old_names import with_current_names
+from wavesim.trace.header import DependencyInfo, Event, Header, StageInfo, with_current_names
 
 FORMAT = "wavesim-trace"
 VERSION = 1

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from wavesim.model.link import Link
-from wavesim.trace.link_use import link_rates
+from wavesim.trace.metrics import link_rates
 from wavesim.trace.trace import Trace
 
 MOST_DRAWN = 2  # GPUs; the others do the same

@@ -15,7 +15,7 @@ from typing import Any
 from wavesim.errors import DescriptionError
 from wavesim.model.pipeline import Pipeline
 from wavesim.safe_io.writing import write_bytes
-from wavesim.trace.link_use import link_rates
+from wavesim.trace.metrics import link_rates
 from wavesim.trace.trace import Trace, Transfers
 from wavesim.view.last_producers import find_last_producers
 

@@ -7,8 +7,8 @@ k1 of stream s1 stands hatched where it was ready and its queue was held by a co
 from collections.abc import Iterable
 from typing import Any
 
-from wavesim.sim.streams.operation import LEGACY
 from wavesim.sim.streams.program import Memcpy, StreamProgram
+from wavesim.sim.streams.stream_order import LEGACY
 from wavesim.sim.streams.timeline import BlockSpan, OperationTimes, StreamTimeline
 
 COLOURS = ("h2d", "kernel", "d2h", "host")  # in the order of the theme's colours

@@ -18,7 +18,7 @@ from wavesim.plan.order import ColumnMajor
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import TileSync
 from wavesim.trace import trace_file
-from wavesim.trace.old_names import COSTS
+from wavesim.trace.header import COSTS
 from wavesim.trace.trace import COLUMNS, Trace
 from wavesim.workloads.figure_one import toy
 

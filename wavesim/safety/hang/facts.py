@@ -11,7 +11,7 @@ from functools import cached_property
 
 from wavesim.safety.hang.pools import Pools
 from wavesim.safety.hang.situation import BlockWait, Post, PostedSemaphore, Situation, Until
-from wavesim.sim.streams.turns import Turns, turns_of
+from wavesim.sim.streams.stream_order import Turns, turns_of
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from wavesim.plan.plan import Plan
 from wavesim.plan.resolved import ResolvedPlan, resolve
 from wavesim.safety.hang.situation import BlockWait, DevicePart, Situation
 from wavesim.safety.verdict import wait_kernel_of
-from wavesim.sim.streams.operation import StreamOperation
+from wavesim.sim.streams.stream_order import StreamOperation
 
 PART = "gpu0"
 

@@ -15,7 +15,7 @@ from wavesim.model.occupancy import allocation, occupancy_of
 from wavesim.safety.hang.situation import DevicePart, Situation
 from wavesim.safety.residency import Waiting, close_sms
 from wavesim.sim.placement import Footprint, footprint
-from wavesim.sim.streams.operation import StreamOperation
+from wavesim.sim.streams.stream_order import StreamOperation
 
 HOST = "host functions"
 

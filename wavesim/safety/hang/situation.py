@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from wavesim.model.device import Device
-from wavesim.sim.streams.operation import StreamOperation
+from wavesim.sim.streams.stream_order import StreamOperation
 
 LAUNCH_NUMBER = re.compile(r" #\d{1,9}$")  # as the launch recorder numbers them
 Until = Literal["start", "end"]

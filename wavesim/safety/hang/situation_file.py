@@ -43,7 +43,7 @@ from wavesim.safety.hang.situation_tables import (
     tables_of,
     texts_of,
 )
-from wavesim.sim.streams.operation import StreamOperation
+from wavesim.sim.streams.stream_order import StreamOperation
 
 MOST_TOML_BYTES, MOST_JSON_BYTES = 1 << 20, 64 << 20
 MOST_OPERATIONS, MOST_WAITS, MOST_SEMAPHORES, MOST_DEVICES = 20_000, 20_000, 20_000, 64

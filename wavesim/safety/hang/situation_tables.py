@@ -18,7 +18,7 @@ from wavesim.model.kernel import Block, Carveout, Grid
 from wavesim.safe_io.bounds import bounded_text, whole
 from wavesim.safe_io.documents import read_toml
 from wavesim.safety.hang.situation import BlockWait, DevicePart, Post, PostedSemaphore, Until
-from wavesim.sim.streams.operation import ONE_THREAD, Kind, StreamOperation, Trigger
+from wavesim.sim.streams.stream_order import ONE_THREAD, Kind, StreamOperation, Trigger
 
 MOST_AFTER = 64
 LONGEST_NAME = 200

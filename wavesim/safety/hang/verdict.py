@@ -17,7 +17,7 @@ from wavesim.safety.hang.facts import SituationFacts
 from wavesim.safety.hang.situation import Situation
 from wavesim.safety.hang.stuck import ORDERLY, PROMISED, ROOMY, Stuck, StuckSearch, TooManyStatesError
 from wavesim.safety.verdict import Assumption, Basis
-from wavesim.sim.streams.operation import LEGACY, StreamOperation
+from wavesim.sim.streams.stream_order import LEGACY, StreamOperation
 
 MOST_TRIED = 4  # operations of a situation for which changes are tried
 MOST_SAID = 3  # changes

@@ -10,7 +10,7 @@ from typing import Literal
 from wavesim.safety.hang.facts import SituationFacts, Unmet
 from wavesim.safety.hang.layout import Holder
 from wavesim.safety.hang.stuck import Progress, Stuck
-from wavesim.sim.streams.operation import LEGACY
+from wavesim.sim.streams.stream_order import LEGACY
 
 MOST_LATE = 1_000  # operations followed through what comes before them
 

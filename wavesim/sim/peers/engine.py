@@ -45,9 +45,31 @@ class _Running:
     is_launched: bool = False
     spinning: dict[int, int] = field(default_factory=dict)  # row -> semaphore
 
+    @property
+    def device(self) -> int:
+        """Whose SMs it is for."""
+        return self.kernel.stage.device
+
+    def take(self) -> tuple[PeerItem, int] | None:
+        """The next item that nobody has, and its row; None when all are taken."""
+        if self.next == len(self.kernel.items):
+            return None
+        self.next += 1
+        return self.kernel.items[self.next - 1], self.first_row + self.next - 1
+
+    def end_item(self) -> None:
+        """One item fewer is left."""
+        self.left -= 1
+        if not self.left:
+            self.ended.succeed()
+
 
 class PeerEngine:
-    """One run of a program: built, run once, read. `late_ns`: when each device begins, None: never."""
+    """One run of a program: built, run once, read. `late_ns`: when each device begins, None: never.
+
+    A kernel may come after one that is launched later, as a GEMM after the all-gather of its chunk, so that
+    turns are the program's own and not `StreamOrder`'s.
+    """
 
     def __init__(
         self,
@@ -58,207 +80,213 @@ class PeerEngine:
         late_ns: Sequence[int | None],
         limit_ns: int,
     ) -> None:
-        self._env = Environment()
-        self._program, self._device, self._link, self._latencies = program, device, link, latencies
-        self._late_ns, self._limit_ns = late_ns, limit_ns
-        self._dispatchers = [Dispatcher(self._env, device) for _ in late_ns]
-        self.traffic = Traffic(self._env, link, len(late_ns))
+        self.env = Environment()
+        self.device, self.link, self.latencies = device, link, latencies
+        self._program, self._late_ns, self._limit_ns = program, late_ns, limit_ns
+        self.dispatchers = [Dispatcher(self.env, device) for _ in late_ns]
+        self.traffic = Traffic(self.env, link, len(late_ns))
         self.rows = Rows.of(sum(len(kernel.items) for kernel in program.kernels))
-        self._semaphores = [Semaphore(self._env, one.awaited) for one in program.semaphores]
+        self._semaphores = [Semaphore(self.env, semaphore.awaited) for semaphore in program.semaphores]
         self._running: list[_Running] = []
         row = 0
         for kernel in program.kernels:
-            size = len(kernel.items)
-            self._running.append(
-                _Running(kernel, row, Event(self._env), footprint(device, kernel.stage.kernel), left=size)
-            )
+            size, taken = len(kernel.items), footprint(device, kernel.stage.kernel)
+            self._running.append(_Running(kernel, row, Event(self.env), taken, left=size))
             row += size
-        self._leaving: dict[tuple[int, int, int], Event] = {}
 
     def run(self) -> None:
         """Simulates to the end. Raises `DeadlockError`, naming rank, tile and semaphore, where none comes."""
         before: dict[tuple[int, int], Event] = {}
-        for rank, one in enumerate(self._running):
-            begin = self._late_ns[one.kernel.stage.device]
-            place = (one.kernel.stage.device, one.kernel.stream)
-            turns = [self._running[index].ended for index in one.kernel.after]
+        for rank, running in enumerate(self._running):
+            begin = self._late_ns[running.device]
+            place = (running.device, running.kernel.stream)
+            turns = [self._running[index].ended for index in running.kernel.after]
             turns += [before[place]] if place in before else []
-            before[place] = one.ended
+            before[place] = running.ended
             if begin is not None:
-                self._env.process(self._launch(one, rank, begin, turns))
-        self._env.run()
-        if any(one.left for one in self._running):
+                self.env.process(self._launch(running, rank, begin, turns))
+        self.env.run()
+        if any(running.left for running in self._running):
             raise self._error("")
 
-    # --- kernels ---
-
-    def _launch(self, one: _Running, rank: int, begin: int, turns: Sequence[Event]) -> Process:
-        yield self._env.timeout(begin + self._latencies.start_ns)
-        waiting = [turn for turn in turns if not turn.processed]
+    def _launch(self, running: _Running, rank: int, begin: int, turns: Sequence[Event]) -> Process:
+        yield self.env.timeout(begin + self.latencies.start_ns)
         if turns:
-            for turn in waiting:
+            for turn in turns:
                 if not turn.processed:
                     yield turn
-            yield self._env.timeout(self._latencies.boundary_ns)
-        one.is_launched = True
-        if one.kernel.sender == "copy-engine":
-            self._env.process(self._copy(one))
+            yield self.env.timeout(self.latencies.boundary_ns)
+        running.is_launched = True
+        kernel = running.kernel
+        if kernel.sender == "copy-engine":
+            self.env.process(_copy(self, running))
             return
-        start = partial(self._first, one)
-        queued = QueuedGrid(one.kernel.stage.name, rank, one.footprint, start, 0, one.kernel.blocks)
-        self._dispatchers[one.kernel.stage.device].enqueue(queued)
+        start = partial(_first, self, running)
+        queued = QueuedGrid(kernel.stage.name, rank, running.footprint, start, 0, kernel.blocks)
+        self.dispatchers[running.device].enqueue(queued)
 
-    def _first(self, one: _Running, _position: int, sm: int, slot: int) -> Process:
-        """A block from its issue on: its first item is the next that nobody has."""
-        return self._block(one, sm, slot)
+    # --- what blocks and copy engines share ---
 
-    def _block(self, one: _Running, sm: int, slot: int) -> Process:
-        """A block's life: item after item, until nobody has left one."""
-        kernel = one.kernel
-        place = (kernel.stage.device, sm, slot)
-        while one.next < len(kernel.items):
-            item, row = kernel.items[one.next], one.first_row + one.next
-            one.next += 1
-            yield from self._item(one, item, row, place)
-            if kernel.sender != "epilogue" or one.next < len(kernel.items):
-                self._end_item(one)
-                continue
-            # Its last tile has left before the block ends.
-            yield from self._until_sent(place)
-            self._end_item(one)
-        self._dispatchers[kernel.stage.device].release(sm, slot, one.footprint)
-
-    def _item(self, one: _Running, item: PeerItem, row: int, place: tuple[int, int, int]) -> Process:
-        rows, kernel, now = self.rows, one.kernel, int(self._env.now)
-        rows.sm[row], rows.slot[row] = place[0] * self._device.sm_count + place[1], place[2]
-        rows.issue[row] = rows.start[row] = now
-        self._post(item.arrives, self._link.flag_ns)
-        yield from self._wait(one, item.waits, row)
-        rows.wait[row] = int(self._env.now) - now
-        yield self._env.timeout(self._work_ns(kernel))
-        yield from self._wait(one, item.adds, row)
-        self._post(item.posts, self._latencies.post_visibility_ns)
-        if item.sends:
-            yield from self._send(kernel, item.sends, row, place)
-        yield from self._wait(one, item.until, row)
-        if item.retire_ns:
-            yield self._env.timeout(item.retire_ns)
-        rows.end[row] = int(self._env.now)
-
-    def _wait(self, one: _Running, numbers: Sequence[int], row: int) -> Process:
+    def wait(self, running: _Running, numbers: Sequence[int], row: int) -> Process:
+        """Until the semaphores are ready, one after the other."""
         for number in numbers:
             semaphore = self._semaphores[number]
             if semaphore.is_ready:
                 continue
-            since = int(self._env.now)
-            one.spinning[row] = number
-            limit = self._time_limit(one)
+            since = int(self.env.now)
+            running.spinning[row] = number
+            limit = self._time_limit(running)
             yield semaphore.ready
             if limit is not None:
                 limit.cancel()
-            now = int(self._env.now)
-            del one.spinning[row]
-            self.rows.waits.append((row, number, since, now))
+            del running.spinning[row]
+            self.rows.waits.append((row, number, since, int(self.env.now)))
 
-    def _time_limit(self, one: _Running) -> Timer | None:
+    def post(self, numbers: Sequence[int], delay_ns: int) -> None:
+        """Posts that are seen so much later."""
+        for number in numbers:
+            Timer(self.env, partial(self._arrive, number), NORMAL, delay_ns)
+
+    def _arrive(self, number: int, _: Event) -> None:
+        self._semaphores[number].post(0)
+
+    def post_after(self, arrived: Event, send: Send) -> None:
+        """Posts the receiver's semaphores once all has arrived there."""
+        assert arrived.callbacks is not None
+        arrived.callbacks.append(lambda _: self.post(send.posts, self.link.flag_ns))
+
+    # --- what can go wrong ---
+
+    def _time_limit(self, running: _Running) -> Timer | None:
         """What ends a wait that takes too long; none where all devices begin together, as they then go on."""
         if not any(self._late_ns):
             return None
 
         def give_up(_: Event) -> None:
-            raise self._error(f"{one.kernel.stage.name} gave up")
+            raise self._error(f"{running.kernel.stage.name} gave up")
 
-        return Timer(self._env, give_up, NORMAL, self._limit_ns)
-
-    def _work_ns(self, kernel: PeerKernel) -> int:
-        """An item's work; longer where the link's bytes and the kernel's want more than the DRAM gives."""
-        crossing = self.traffic.bytes_per_s(kernel.stage.device)
-        wanted = (kernel.bytes_per_s + crossing) / self._device.dram_bytes_per_s
-        return round(kernel.tile_ns * max(1.0, wanted))
-
-    def _end_item(self, one: _Running) -> None:
-        one.left -= 1
-        if not one.left:
-            one.ended.succeed()
-
-    # --- what leaves a device ---
-
-    def _send(
-        self, kernel: PeerKernel, sends: Sequence[Send], row: int, place: tuple[int, int, int]
-    ) -> Process:
-        """Stores to peers. An epilogue's buffer is free again once what it sent before has left."""
-        source = kernel.stage.device
-        if kernel.sender == "epilogue":
-            yield from self._until_sent(place)
-        for send in sends:
-            arrived = self.traffic.store(row, source, send.target, send.bytes)
-            self._post_after(arrived, send)
-            self._leaving[place] = arrived
-            if kernel.sender != "epilogue":
-                yield from self._until_sent(place)
-
-    def _until_sent(self, place: tuple[int, int, int]) -> Process:
-        """Until what a block sent last has arrived."""
-        arrived = self._leaving.pop(place, None)
-        if arrived is not None and not arrived.processed:
-            yield arrived
-
-    def _post_after(self, arrived: Event, send: Send) -> None:
-        assert arrived.callbacks is not None
-        arrived.callbacks.append(lambda _: self._post(send.posts, self._link.flag_ns))
-
-    def _copy(self, one: _Running) -> Process:
-        """The copy engine takes item after item, once its semaphores are ready."""
-        source = one.kernel.stage.device
-        for number, item in enumerate(one.kernel.items):
-            row = one.first_row + number
-            # Drawn beside the last SM of its device, in a slot that no block of ours has.
-            sm = source * self._device.sm_count + self._device.sm_count - 1
-            self.rows.sm[row], self.rows.slot[row] = sm, self._device.max_blocks_per_sm - 1
-            begin = self.rows.issue[row] = self.rows.start[row] = int(self._env.now)
-            yield from self._wait(one, item.waits, row)
-            self.rows.wait[row] = int(self._env.now) - begin
-            self._post(item.posts, self._latencies.post_visibility_ns)
-            yield self._env.timeout(one.kernel.tile_ns)
-            for send in item.sends:
-                arrived = self.traffic.copy(row, source, send.target, send.bytes)
-                self._post_after(arrived, send)
-                yield arrived
-            self.rows.end[row] = int(self._env.now)
-            self._end_item(one)
-
-    def _post(self, numbers: Sequence[int], delay_ns: int) -> None:
-        for number in numbers:
-            Timer(self._env, partial(self._arrive, number), NORMAL, delay_ns)
-
-    def _arrive(self, number: int, _: Event) -> None:
-        self._semaphores[number].post(0)
-
-    # --- what can go wrong ---
+        return Timer(self.env, give_up, NORMAL, self._limit_ns)
 
     def _error(self, why: str) -> DeadlockError:
-        """Who waits for what, rank by rank, which kernels have not begun, and which GPUs never did."""
+        """Which block waits for what, which kernels have not begun, and which GPUs never did."""
         waiters = [
-            Waiter(
-                one.kernel.stage.name,
-                (*one.kernel.items[row - one.first_row].tile, 0),
-                self.rows.sm[row],
-                self.rows.slot[row],
-                f"{self._program.semaphores[number].name} on rank {one.kernel.stage.device}",
-                self._semaphores[number].seen,
-                self._program.semaphores[number].awaited,
-            )
-            for one in self._running
-            for row, number in one.spinning.items()
+            self._waiter(running, row, number)
+            for running in self._running
+            for row, number in running.spinning.items()
         ]
-        starved = [f"{one.kernel.stage.name}: {self._reason(one)}" for one in self._running if not one.next]
+        starved = [
+            f"{running.kernel.stage.name}: {self._reason(running)}"
+            for running in self._running
+            if not running.next
+        ]
         limit = f"the time limit is {self._limit_ns / 1e3:,.0f} us"
         return DeadlockError(tuple(waiters), tuple(starved), f"{why}; {limit}" if why else "")
 
-    def _reason(self, one: _Running) -> str:
-        device = one.kernel.stage.device
+    def _waiter(self, running: _Running, row: int, number: int) -> Waiter:
+        semaphore = self._program.semaphores[number]
+        return Waiter(
+            running.kernel.stage.name,
+            (*running.kernel.items[row - running.first_row].tile, 0),
+            self.rows.sm[row],
+            self.rows.slot[row],
+            f"{semaphore.name} on rank {running.device}",
+            self._semaphores[number].seen,
+            semaphore.awaited,
+        )
+
+    def _reason(self, running: _Running) -> str:
+        device = running.device
         if self._late_ns[device] is None:
             return f"rank {device} never began"
-        if one.is_launched:
-            return f"all {len(one.kernel.items)} tiles, because waiting blocks hold rank {device}'s SMs"
+        if running.is_launched:
+            return f"all {len(running.kernel.items)} tiles, because waiting blocks hold rank {device}'s SMs"
         return f"rank {device} has not come to it"
+
+
+def _first(run: PeerEngine, running: _Running, _position: int, sm: int, slot: int) -> Process:
+    return _PeerBlock(run, running, sm, slot).life()
+
+
+class _PeerBlock:
+    """A block of a kernel in its slot: it takes item after item, and what it sends leaves its SM.
+
+    Its tiles take flat times: no other block shares its SM, and a block has no costs of its own, as the times
+    were measured with them. That is why it is no `Block` of the one-GPU engine.
+    """
+
+    def __init__(self, run: PeerEngine, running: _Running, sm: int, slot: int) -> None:
+        self._run, self._running, self._sm, self._slot = run, running, sm, slot
+        self._kernel = running.kernel
+        self._leaving: Event | None = None
+
+    def life(self) -> Process:
+        """Item after item, until nobody has left one."""
+        running = self._running
+        while (taken := running.take()) is not None:
+            yield from self._item(*taken)
+            if self._kernel.sender == "epilogue" and running.next == len(self._kernel.items):
+                yield from self._until_sent()  # its last tile has left before the block ends
+            running.end_item()
+        self._run.dispatchers[running.device].release(self._sm, self._slot, running.footprint)
+
+    def _item(self, item: PeerItem, row: int) -> Process:
+        run, running, rows = self._run, self._running, self._run.rows
+        now = int(run.env.now)
+        rows.sm[row], rows.slot[row] = running.device * run.device.sm_count + self._sm, self._slot
+        rows.issue[row] = rows.start[row] = now
+        run.post(item.arrives, run.link.flag_ns)
+        yield from run.wait(running, item.waits, row)
+        rows.wait[row] = int(run.env.now) - now
+        yield run.env.timeout(self._work_ns())
+        yield from run.wait(running, item.adds, row)
+        run.post(item.posts, run.latencies.post_visibility_ns)
+        if item.sends:
+            yield from self._send(item.sends, row)
+        yield from run.wait(running, item.until, row)
+        if item.retire_ns:
+            yield run.env.timeout(item.retire_ns)
+        rows.end[row] = int(run.env.now)
+
+    def _work_ns(self) -> int:
+        """An item's work; longer where the link's bytes and the kernel's want more than the DRAM gives."""
+        crossing = self._run.traffic.bytes_per_s(self._running.device)
+        wanted = (self._kernel.bytes_per_s + crossing) / self._run.device.dram_bytes_per_s
+        return round(self._kernel.tile_ns * max(1.0, wanted))
+
+    def _send(self, sends: Sequence[Send], row: int) -> Process:
+        """Stores to peers. An epilogue's buffer is free again once what it sent before has left."""
+        by_epilogue = self._kernel.sender == "epilogue"
+        if by_epilogue:
+            yield from self._until_sent()
+        for send in sends:
+            self._leaving = self._run.traffic.store(row, self._running.device, send.target, send.bytes)
+            self._run.post_after(self._leaving, send)
+            if not by_epilogue:
+                yield from self._until_sent()
+
+    def _until_sent(self) -> Process:
+        """Until what it sent last has arrived."""
+        arrived, self._leaving = self._leaving, None
+        if arrived is not None and not arrived.processed:
+            yield arrived
+
+
+def _copy(run: PeerEngine, running: _Running) -> Process:
+    """The copy engine takes item after item, once its semaphores are ready."""
+    rows, device = run.rows, run.device
+    while (taken := running.take()) is not None:
+        item, row = taken
+        # Drawn beside the last SM of its device, in a slot that no block of ours has.
+        rows.sm[row] = (running.device + 1) * device.sm_count - 1
+        rows.slot[row] = device.max_blocks_per_sm - 1
+        begin = rows.issue[row] = rows.start[row] = int(run.env.now)
+        yield from run.wait(running, item.waits, row)
+        rows.wait[row] = int(run.env.now) - begin
+        run.post(item.posts, run.latencies.post_visibility_ns)
+        yield run.env.timeout(running.kernel.tile_ns)
+        for send in item.sends:
+            arrived = run.traffic.copy(row, running.device, send.target, send.bytes)
+            run.post_after(arrived, send)
+            yield arrived
+        rows.end[row] = int(run.env.now)
+        running.end_item()

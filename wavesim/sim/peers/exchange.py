@@ -14,8 +14,16 @@ from wavesim.model.host import Host
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import Tile
-from wavesim.sim.peers.program import COMPUTE, PeerItem, PeerKernel, PeerProgram, PeerSemaphore, Send
-from wavesim.sim.peers.times import PeerTimes, parameters_of
+from wavesim.sim.peers.program import (
+    COMPUTE,
+    PeerItem,
+    PeerKernel,
+    PeerProgram,
+    PeerSemaphore,
+    PeerTimes,
+    Send,
+    parameters_of,
+)
 from wavesim.sim.peers.way import PeerWay
 
 RANKS = 2  # of more, sums of rounded outputs would be rounded more than once

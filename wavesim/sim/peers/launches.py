@@ -19,8 +19,18 @@ from wavesim.plan.policy import Policy
 from wavesim.sim.peers.arrivals import Arrivals
 from wavesim.sim.peers.exchange import exchange_program
 from wavesim.sim.peers.library import library_program
-from wavesim.sim.peers.program import COMMUNICATE, COMPUTE, PeerItem, PeerKernel, PeerProgram, Send, Sender
-from wavesim.sim.peers.times import PeerTimes, dram_bytes_per_s, parameters_of
+from wavesim.sim.peers.program import (
+    COMMUNICATE,
+    COMPUTE,
+    PeerItem,
+    PeerKernel,
+    PeerProgram,
+    PeerTimes,
+    Send,
+    Sender,
+    dram_bytes_per_s,
+    parameters_of,
+)
 from wavesim.sim.peers.way import ADDING_SMS, GATHERING_SMS, PeerWay
 
 

@@ -14,8 +14,17 @@ from wavesim.model.host import Host
 from wavesim.model.kernel import Block, Gemm, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
-from wavesim.sim.peers.program import COMMUNICATE, COMPUTE, PeerItem, PeerKernel, PeerProgram, PeerSemaphore
-from wavesim.sim.peers.times import PeerTimes, dram_bytes_per_s, parameters_of
+from wavesim.sim.peers.program import (
+    COMMUNICATE,
+    COMPUTE,
+    PeerItem,
+    PeerKernel,
+    PeerProgram,
+    PeerSemaphore,
+    PeerTimes,
+    dram_bytes_per_s,
+    parameters_of,
+)
 from wavesim.sim.peers.way import PeerWay
 
 # More registers than a GEMM's block leaves: a library's collective shares its SMs with nobody.

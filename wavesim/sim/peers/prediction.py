@@ -20,9 +20,9 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.policy import Policy
 from wavesim.safe_io.documents import read_toml
+from wavesim.sim.peers.program import PeerTimes
 from wavesim.sim.peers.simulation import TILES_ALONE, best_gemm, simulate_peers, times_of
 from wavesim.sim.peers.tiles import split_of, tiles_tried
-from wavesim.sim.peers.times import PeerTimes
 from wavesim.sim.peers.way import PeerWay, parse_way
 from wavesim.trace.trace import Trace
 from wavesim.workloads.hopper import TILE_K, Tile, block_of

@@ -27,8 +27,7 @@ from wavesim.plan.policy import Policy, TileSync
 from wavesim.safe_io.annotated import require_types
 from wavesim.sim.peers.engine import Latencies, PeerEngine
 from wavesim.sim.peers.launches import launches_of
-from wavesim.sim.peers.program import PeerProgram
-from wavesim.sim.peers.times import PeerTimes
+from wavesim.sim.peers.program import PeerProgram, PeerTimes
 from wavesim.sim.peers.way import PeerWay
 from wavesim.trace.header import DependencyInfo, Header, StageInfo
 from wavesim.trace.trace import Trace, Transfers, Waits

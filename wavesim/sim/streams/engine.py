@@ -17,7 +17,6 @@ from wavesim.sim.placement import Footprint, footprint
 from wavesim.sim.streams.copies import CopyEngines
 from wavesim.sim.streams.deadlock import StreamDeadlockError, why_stuck
 from wavesim.sim.streams.machine import StreamMachine
-from wavesim.sim.streams.operation import LEGACY, Kind, StreamOperation
 from wavesim.sim.streams.program import (
     HostCall,
     HostThread,
@@ -32,9 +31,9 @@ from wavesim.sim.streams.program import (
     SynchronizeStream,
     WaitEvent,
 )
+from wavesim.sim.streams.stream_order import LEGACY, Kind, StreamOperation, StreamOrder
 from wavesim.sim.streams.submitted import SubmittedOperation
 from wavesim.sim.streams.timeline import BlockSpan, HostSpan, StreamTimeline, operation_times
-from wavesim.sim.streams.turns import StreamOrder
 
 Enqueued = LaunchKernel | Memcpy | LaunchHostFunction | RecordEvent | WaitEvent
 

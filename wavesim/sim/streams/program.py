@@ -15,7 +15,7 @@ from typing import Literal, get_args
 from wavesim.errors import DescriptionError
 from wavesim.model.kernel import Block
 from wavesim.safe_io.bounds import MOST_BLOCKS, MOST_NS, shown, whole
-from wavesim.sim.streams.operation import LEGACY
+from wavesim.sim.streams.stream_order import LEGACY
 
 Direction = Literal["h2d", "d2h", "d2d"]
 DIRECTIONS: tuple[Direction, ...] = get_args(Direction)

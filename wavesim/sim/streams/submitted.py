@@ -7,8 +7,8 @@ nothing more, and has ended at 500 us.
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from wavesim.sim.streams.operation import Kind
 from wavesim.sim.streams.program import LaunchHostFunction, LaunchKernel, Memcpy, RecordEvent, WaitEvent
+from wavesim.sim.streams.stream_order import Kind
 
 if TYPE_CHECKING:
     from simpy import Event

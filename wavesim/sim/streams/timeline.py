@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from wavesim.errors import DescriptionError
 from wavesim.safe_io.bounds import shown
 from wavesim.sim.streams.machine import StreamMachine
-from wavesim.sim.streams.operation import Kind
 from wavesim.sim.streams.program import StreamProgram
+from wavesim.sim.streams.stream_order import Kind
 from wavesim.sim.streams.submitted import SubmittedOperation
 
 

@@ -11,7 +11,7 @@ from wavesim.model.device import load
 from wavesim.model.kernel import Block
 from wavesim.safety.hang.situation import BlockWait, DevicePart, Situation
 from wavesim.safety.hang.verdict import judge
-from wavesim.sim.streams.operation import StreamOperation
+from wavesim.sim.streams.stream_order import StreamOperation
 
 COUNTS = Path(__file__).parents[3] / "data" / "hang" / "counts.json"
 

@@ -18,11 +18,11 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.rows import Norm
 from wavesim.model.stage import Stage
 from wavesim.plan.policy import GridSync, RowSync, TileSync
+from wavesim.sim.peers.program import PeerTimes
 from wavesim.sim.peers.simulation import latencies_of, simulate_peers
-from wavesim.sim.peers.times import PeerTimes
 from wavesim.sim.peers.traffic import Traffic
 from wavesim.sim.peers.way import WORDS, PeerWay, parse_way
-from wavesim.trace.link_use import link_rates
+from wavesim.trace.metrics import link_rates
 from wavesim.trace.trace import Trace
 
 DEVICE = load("h200")

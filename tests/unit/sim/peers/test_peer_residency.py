@@ -16,8 +16,8 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.policy import GridSync, TileSync
 from wavesim.sim.peers.launches import launches_of
+from wavesim.sim.peers.program import PeerTimes
 from wavesim.sim.peers.simulation import require_room
-from wavesim.sim.peers.times import PeerTimes
 from wavesim.sim.peers.way import parse_way
 
 DEVICE = load("h200")

@@ -11,7 +11,6 @@ from wavesim.sim.streams.deadlock import StreamDeadlockError
 from wavesim.sim.streams.engine import simulate_streams
 from wavesim.sim.streams.examples import WHOLE_SM, SmallKernels, VectorAdd, example, join, priorities
 from wavesim.sim.streams.machine import load_machine
-from wavesim.sim.streams.operation import LEGACY
 from wavesim.sim.streams.program import (
     CudaStream,
     HostThread,
@@ -26,6 +25,7 @@ from wavesim.sim.streams.program import (
     SynchronizeStream,
     WaitEvent,
 )
+from wavesim.sim.streams.stream_order import LEGACY
 
 US = 1_000
 BOOK = load_machine()

@@ -15,7 +15,6 @@ import numpy as np
 
 from wavesim.errors import DescriptionError
 from wavesim.sim.streams.examples import WHOLE_SM
-from wavesim.sim.streams.operation import LEGACY
 from wavesim.sim.streams.program import (
     HostCall,
     HostWork,
@@ -29,6 +28,7 @@ from wavesim.sim.streams.program import (
     SynchronizeStream,
     WaitEvent,
 )
+from wavesim.sim.streams.stream_order import LEGACY
 from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.driver.device import require_cupy
 from wavesim_gpu.driver.functions import load_function
