@@ -10,14 +10,13 @@ from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.launch import DependentLaunch, StreamPerStage
-from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
+from wavesim.plan.plan import Plan, SemaphoreSync
 from wavesim.plan.schedule import Persistent, TilePerBlock
 from wavesim.plan.stream_k import StreamK
 from wavesim.plan.sync import Semaphores
 from wavesim.workloads.catalogue import workload
 
 H200 = load("h200")
-STREAM_SYNC = "one after another on one stream; nobody waits or posts"
 
 
 def fork() -> Pipeline:
@@ -29,24 +28,6 @@ def comment(plan: Plan, sizes: SizesWord = "constant") -> str:
     """The first comment of a header, as one line."""
     lines = generate(fork(), plan, H200, sizes=sizes).split("#pragma once")[0].splitlines()
     return " ".join(" ".join(line.removeprefix("//").strip() for line in lines).split())
-
-
-def test_stream_sync_says_that_nobody_waits():
-    assert STREAM_SYNC in comment(StreamSync())
-    assert "griddepcontrol" not in comment(StreamSync())
-
-
-def test_dependent_launch_at_kernel_boundaries_waits_for_the_grid():
-    found = comment(Plan(launch=DependentLaunch()))
-    assert STREAM_SYNC not in found
-    assert "Launch b, c with the attribute programmaticStreamSerialization, any other without" in found
-    assert "Every block of b, c executes griddepcontrol.wait before it first reads a producer's tile" in found
-
-
-def test_dependent_launch_with_semaphores_starts_early_what_reads_the_kernel_before():
-    found = comment(Plan(launch=DependentLaunch(), sync=Semaphores()))
-    assert "Launch b with the attribute programmaticStreamSerialization, any other without" in found
-    assert "griddepcontrol.wait before it first reads" not in found
 
 
 @pytest.mark.parametrize("sizes", ["constant", "runtime"])
@@ -74,10 +55,6 @@ def test_streams_of_a_run_wait_for_the_first_ones_zeros_and_the_first_one_then_w
     header = generate(fork(), plan, H200, sizes=sizes).split("#pragma once")[1]
     before = header[: header.index("cudaError_t prepare_run")].rpartition("\n\n")[2].replace("\n// ", " ")
     assert "it waits for all that the run before does on them" in before
-
-
-def test_runs_on_one_stream_need_no_other_to_wait():
-    assert "first_stream" not in comment(Plan(launch=DependentLaunch(), sync=Semaphores()))
 
 
 @pytest.mark.parametrize(

@@ -23,16 +23,16 @@ def test_an_edge_without_overlap_takes_as_long_as_a_kernel_boundary():
         without_overlap(StreamSync(), edges)
 
 
-def test_a_plans_name_reads_back_as_the_plan():
-    assert parse_plan("stream") == StreamSync()
-    assert parse_plan("row", order="grouped:8") == SemaphoreSync(RowSync(), order=Grouped(8))
-    assert parse_plan("tile", wait_kernel=False) == SemaphoreSync(TileSync(), wait_kernel=False)
-    assert [parse_plan(word).name for word in ("stream", "row", "tile")] == ["stream", "row", "tile"]
-
-
 @pytest.mark.parametrize(
     ("word", "plan", "label"),
     [
+        ("stream", StreamSync(), "Stream sync"),
+        ("row", SemaphoreSync(), "Row semaphores"),
+        (
+            "streams:no-wait-kernel+tile",
+            SemaphoreSync(TileSync(), wait_kernel=False),
+            "Tile semaphores, no wait-kernel",
+        ),
         ("graph", StreamSync(launch="graph"), "Stream sync, in a CUDA graph"),
         ("host", StreamSync(launch="host"), "Stream sync, launched one by one"),
         ("pdl", Plan(launch=DependentLaunch()), "Dependent launch (PDL)"),
@@ -70,12 +70,6 @@ def test_a_plan_says_how_far_its_predictions_were_compared_with_measurements():
     assert "often several points off" in parse_plan("stream-k").caveat
     assert "not scored" in parse_plan("persistent-stream").caveat
     assert not any(parse_plan(word).caveat for word in ("stream", "graph", "row", "tile"))
-
-
-def test_a_label_says_what_the_plan_is():
-    assert StreamSync().label == "Stream sync"
-    assert SemaphoreSync().label == "Row semaphores"
-    assert SemaphoreSync(TileSync(), wait_kernel=False).label == "Tile semaphores, no wait-kernel"
 
 
 def test_a_stage_may_have_an_order_and_an_edge_a_policy_of_its_own():

@@ -55,9 +55,3 @@ def test_the_bound_is_never_below_what_is_possible():
         ways, limits, sm_count = problem(seed, 20, 8)
         if ways:
             assert upper_bound(ways, limits, sm_count) >= brute_force(ways, limits, sm_count)
-
-
-def test_a_hundred_blocks_of_one_kind_close_fifty_sms_two_by_two():
-    cover = largest_cover([(2,)], (101,), 132)
-    assert cover.at_most == 50
-    assert cover.uses == [(2,)] * 50
