@@ -60,7 +60,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Searches, prints the ranking; with `--measure` runs the best on this machine's GPU."""
     from wavesim.recordings.runner import find_runner
-    from wavesim.tuning.measuring import measure_best
+    from wavesim.tuning.ranking import measure_best
     from wavesim.tuning.search import tune
 
     _require_counts(options)

@@ -7,9 +7,8 @@ Example: `ld.param.u64 %rd1, [k_param_1]; add.s64 %rd2, %rd1, %rd9; ld.global.u3
 import re
 from functools import cached_property
 
-from wavesim.lint.data_flow import DataFlow
+from wavesim.lint.data_flow import DataFlow, Value, Values
 from wavesim.lint.instruction import PARAMETERS, KernelCode, Op
-from wavesim.lint.values import Value, Values
 
 POINTER_BYTES = 8
 VECTOR_BYTES = 16  # the widest load until sm_90

@@ -13,11 +13,10 @@ from functools import cached_property
 from wavesim.lint.addresses import AddressRoots
 from wavesim.lint.blocks import ControlFlow
 from wavesim.lint.control import CodeLoop, Control, loops_of
-from wavesim.lint.data_flow import DataFlow
+from wavesim.lint.data_flow import DataFlow, Values
 from wavesim.lint.instruction import Instruction, KernelCode, Op
 from wavesim.lint.one_thread import OneThread
 from wavesim.lint.paths import Effort
-from wavesim.lint.values import Values
 
 __all__ = ["CodeLoop", "Flow"]
 

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from wavesim.lint.control import Control
-from wavesim.lint.data_flow import DataFlow
+from wavesim.lint.data_flow import DataFlow, opcode_of
 from wavesim.lint.instruction import Instruction, Op
-from wavesim.lint.values import opcode_of
 
 ALL_BITS = 32
 WARP_BITS = 5

@@ -8,7 +8,7 @@ from wavesim.costs.cost_model import zero_cost
 from wavesim.errors import DescriptionError
 from wavesim.model.device import load
 from wavesim.sim.simulation import simulate
-from wavesim.tuning.measuring import measure_best
+from wavesim.tuning.ranking import measure_best
 from wavesim.tuning.search import tune
 from wavesim.workloads.catalogue import workload
 
