@@ -5,7 +5,7 @@ import pytest
 from wavesim.errors import CompileError
 from wavesim_gpu.bench.labs.device_launch import SOURCE
 from wavesim_gpu.driver.compiler import compile_text
-from wavesim_gpu.driver.device_linking import find_nvcc, linked_cubin
+from wavesim_gpu.driver.user_sources import find_nvcc, linked_cubin
 
 KERNELS = ("launch_calls", "launch_from_many", "fill_pool", "nest", "uneven_parent")
 

@@ -14,7 +14,7 @@ def kernels(runner):
     from wavesim_gpu.bench.labs.device_launch import SOURCE, LaunchingKernels
     from wavesim_gpu.bench.measuring_process import MeasuringProcess
     from wavesim_gpu.driver.device import architecture, require_cupy
-    from wavesim_gpu.driver.device_linking import linked_cubin
+    from wavesim_gpu.driver.user_sources import linked_cubin
 
     try:
         cubin = linked_cubin(SOURCE, architecture(require_cupy()))

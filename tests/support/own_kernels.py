@@ -31,7 +31,7 @@ from wavesim_gpu.kernels.attention.head_product import HeadProducts
 from wavesim_gpu.kernels.backends import backend_of
 from wavesim_gpu.kernels.elementwise import elementwise
 from wavesim_gpu.kernels.gemm.sm90.gemm_sm90 import ChainedHopper
-from wavesim_gpu.run import clock_stamps, control
+from wavesim_gpu.run import control, timing
 from wavesim_gpu.run.planned_kernels import kernels_of
 
 ALL = ("sm_80", "sm_90a", "sm_100", "sm_120")
@@ -199,7 +199,7 @@ OWN = {
     "element-wise": OwnCode(elementwise.SOURCE),
     "co-tenant": OwnCode(cotenant.SOURCE),
     "copy": _copies(),
-    "clock stamps": OwnCode(clock_stamps.SOURCE),
+    "clock stamps": OwnCode(timing.SOURCE),
     "primitives": OwnCode(primitives.SOURCE, tuple(f"primitive<{i}>" for i in range(len(primitives.NAMES)))),
     "loops of the study of waits": _loops(),
     **{f"microbenchmarks of {path.stem}": OwnCode(path) for path in sorted(MICROBENCHMARKS.glob("*.cu"))},

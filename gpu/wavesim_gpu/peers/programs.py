@@ -6,10 +6,10 @@ that add tiles as they arrive. `enqueue()` launches on all ranks that this proce
 replay graphs of it. A second call may follow at once: words hold call numbers and are never reset.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -21,10 +21,60 @@ from wavesim_gpu.peers.layout import ERRORS
 from wavesim_gpu.peers.memory import SharedMemory
 from wavesim_gpu.peers.options import CallOptions, blocks_of, require_way
 from wavesim_gpu.peers.problem import SharedGemm
-from wavesim_gpu.peers.rank_launches import RankLaunches
+from wavesim_gpu.peers.products import PeerProduct, exchange_gemm, gather_gemm, next_gemm, scatter_gemm
 from wavesim_gpu.peers.rank_view import RankOperands, RankView
 from wavesim_gpu.peers.regions import ELEMENT, failure, layout_of, require_room
-from wavesim_gpu.peers.sends import BESIDE, MAIN
+from wavesim_gpu.peers.sends import BESIDE, MAIN, copy_steps, meeting, send_launch
+from wavesim_gpu.peers.sums import reduce_launch
+
+
+class PeerStep(Protocol):
+    """A kernel, a copy, or streams that meet."""
+
+    def enqueue(self, streams: Sequence[Any]) -> None:
+        """Launches it on one of a rank's two streams."""
+        ...
+
+
+class RankLaunches:
+    """Those of a rank. A kernel may start when all blocks of the one before it in its stream have."""
+
+    def __init__(self, view: RankView) -> None:
+        self.view = view
+        self.products: list[PeerProduct] = []
+        self.launches: list[PeerStep]
+        self.added: Any = None  # what the blocks that add have recorded, where they do
+        if view.problem.gathers:
+            self.launches = self._gathered()
+        else:
+            self.launches = self._exchanged() if view.options.way == "exchange" else self._scattered()
+
+    def _exchanged(self) -> list[PeerStep]:
+        self.products = [exchange_gemm(self.view)]
+        return [self.products[0].launch]
+
+    def _gathered(self) -> list[PeerStep]:
+        self.products = [gather_gemm(self.view)]
+        gemm = self.products[0].launch
+        if self.view.options.way == "copies":
+            return [meeting(MAIN, BESIDE), gemm, *copy_steps(self.view), meeting(BESIDE, MAIN)]
+        return [send_launch(self.view), gemm]
+
+    def _scattered(self) -> list[PeerStep]:
+        view = self.view
+        self.products = [scatter_gemm(view)]
+        gemm = self.products[0].launch
+        adding, self.added = reduce_launch(view)
+        # Copies go ahead of what waits for them, in case that both streams share a hardware queue.
+        copies = copy_steps(view) if view.options.way == "copies" else []
+        sent = [send_launch(view)] if view.options.way == "blocks" else []
+        if view.problem.following is not None:
+            self.products.append(next_gemm(view))
+        after = [one.launch for one in self.products[1:]]
+        if not copies:
+            return [gemm, *sent, adding, *after]
+        return [meeting(MAIN, BESIDE), gemm, *copies, adding, *after, meeting(BESIDE, MAIN)]
+
 
 NAN = 0x7FFF  # in fp16 and in bf16
 

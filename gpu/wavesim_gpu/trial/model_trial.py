@@ -20,10 +20,18 @@ from wavesim_gpu.driver.device import query
 from wavesim_gpu.run.runner import WrongResultError
 from wavesim_gpu.trial.mlps import MlpGroup, Swap, SwappedMlp, grouped, inputs_noted, measured
 from wavesim_gpu.trial.outputs import OutputDifference, difference_of, kept_tensors
-from wavesim_gpu.trial.package_versions import installed_versions
-from wavesim_gpu.trial.profiled import profiled_advice
-from wavesim_gpu.trial.step_gain import LEAVE, StepGain, gain_of, saved_percent, verdict_of
-from wavesim_gpu.trial.step_times import CapturedStep, StepTimes, TimedStep, interleaved_steps
+from wavesim_gpu.trial.profiled import installed_versions, profiled_advice
+from wavesim_gpu.trial.step_times import (
+    LEAVE,
+    CapturedStep,
+    StepGain,
+    StepTimes,
+    TimedStep,
+    gain_of,
+    interleaved_steps,
+    saved_percent,
+    verdict_of,
+)
 from wavesim_gpu.trial.user_model import UserModel
 
 BEFORE, AGAIN, AFTER = "as it is", "as it is, again", "MLPs swapped"

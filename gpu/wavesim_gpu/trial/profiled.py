@@ -4,11 +4,14 @@ Example: of a prompt through a language model, the pairs of kernels whose last w
 """
 
 import json
+import platform
 import tempfile
 from decimal import Decimal
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import wavesim
 from wavesim.errors import RecordingError
 from wavesim.profile.advice import Advice, advise
 from wavesim.profile.kineto import profile_of_trace
@@ -39,3 +42,17 @@ def profiled_advice(user: "UserModel") -> Advice:
     except ValueError as error:
         raise RecordingError(f"torch's profiler left no JSON: {error}; try again") from error
     return advise(profile_of_trace("one step", trace))
+
+
+PACKAGES = ("torch", "transformers", "triton", "cupy-cuda13x", "numpy")
+
+
+def installed_versions() -> dict[str, str]:
+    """The interpreter's and the packages' versions."""
+    found = {"wavesim": wavesim.__version__, "python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

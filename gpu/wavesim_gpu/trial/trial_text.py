@@ -12,8 +12,7 @@ import numpy as np
 from wavesim.safe_io.escaping import lines, one_line
 from wavesim_gpu.trial.mlps import MlpGroup
 from wavesim_gpu.trial.model_trial import AFTER, BEFORE, TrialResult
-from wavesim_gpu.trial.step_gain import saved_percent
-from wavesim_gpu.trial.step_times import StepTimes
+from wavesim_gpu.trial.step_times import StepTimes, saved_percent
 
 GROUP_COLUMNS = (
     "MLPs",

@@ -21,8 +21,8 @@ from wavesim.errors import WavesimError
 from wavesim.sim.streams.uneven_work import THREADS, items_of
 from wavesim_gpu.bench.measuring_process import MeasuringProcess, WorkerError
 from wavesim_gpu.driver.device import architecture, require_cupy
-from wavesim_gpu.driver.device_linking import linked_cubin
 from wavesim_gpu.driver.kernel_sources import source_hash
+from wavesim_gpu.driver.user_sources import linked_cubin
 from wavesim_gpu.run.timing import Contender, interleaved
 
 SOURCE = Path(__file__).with_suffix(".cu")

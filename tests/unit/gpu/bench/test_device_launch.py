@@ -10,7 +10,7 @@ from wavesim.sim.streams.uneven_work import THREADS, UnevenWork, items_of
 from wavesim_gpu.bench.labs import device_launch
 from wavesim_gpu.bench.labs.device_launch import CALLERS, GATHERED, THRESHOLDS, call_figures, uneven_tables
 from wavesim_gpu.bench.measuring_process import MeasuringProcess
-from wavesim_gpu.driver import device_linking
+from wavesim_gpu.driver import user_sources as device_linking
 
 ITEMS = items_of(range(device_launch.PARENT_BLOCKS * THREADS))
 

@@ -27,9 +27,8 @@ from wavesim_gpu.bench.labs.primitives import NAMES, is_as_used, middle
 from wavesim_gpu.bench.labs.primitives import SOURCE as PRIMITIVES
 from wavesim_gpu.driver.compiler import Build, compile_cubin
 from wavesim_gpu.driver.functions import GENERATED
-from wavesim_gpu.run.clock_stamps import mean_clocks
 from wavesim_gpu.run.runner import OutputCheck
-from wavesim_gpu.run.timing import Rounds
+from wavesim_gpu.run.timing import Rounds, mean_clocks
 
 ROW = parse_order("row")
 GOOD = OutputCheck({}, is_right=True, has_right_semaphores=True)
