@@ -38,6 +38,26 @@ class Combination:
         return (self.schedules, self.launches, self.syncs)[part]
 
 
+def combinations(*schedules: str, has_dependent_launch: bool = True) -> tuple[Combination, Combination]:
+    """What most kernels run: kernels that follow each other, and all semaphores."""
+    early = ("pdl",) if has_dependent_launch else ()
+    return (
+        Combination(schedules, ("one-stream", "graph", *early), ("boundary",)),
+        Combination(schedules, ("streams", "streams:no-wait-kernel", *early), (SEMAPHORES,)),
+    )
+
+
+def reasons_of_a_tile_per_block(about_splits: str) -> dict[str, str]:
+    """Why kernels whose blocks compute one tile each do not run other schedules, nor the host's launches."""
+    return {
+        "persistent": "its blocks compute one tile each",
+        "fused": "its kernels compute one stage each",
+        "stream-k": about_splits,
+        "stream-k-in-order": about_splits,
+        "host": "the runner queues launches ahead of the GPU; simulate() takes this one",
+    }
+
+
 @dataclass(frozen=True)
 class OperandPlace:
     """Where an operand begins on the device, and how many elements lie from one row to the next."""

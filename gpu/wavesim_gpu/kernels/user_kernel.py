@@ -14,7 +14,7 @@ from wavesim.model.device import Device
 from wavesim.model.own_kernel import OwnKernel
 from wavesim.plan.plan import Plan
 from wavesim_gpu.driver.kernel_launch import KernelLaunch
-from wavesim_gpu.kernels.stage_backend import SEMAPHORES, Combination, OperandPlace, Scratch, StageBackend
+from wavesim_gpu.kernels.stage_backend import OperandPlace, Scratch, StageBackend, combinations
 
 PLACE = [("address", "<u8"), ("row_stride", "<i8")]
 
@@ -25,10 +25,7 @@ class UserKernelBackend(StageBackend):
     name = "own"
     source = Path(__file__)  # each kernel has its own, KernelLaunch.source
     works = (OwnKernel,)
-    runs = (
-        Combination(("tile",), ("one-stream", "graph", "pdl"), ("boundary",)),
-        Combination(("tile",), ("streams", "streams:no-wait-kernel", "pdl"), (SEMAPHORES,)),
-    )
+    runs = combinations("tile")
     reasons: ClassVar = {"persistent": "a user's own kernel computes a tile per block"}
 
     def check(self, work: OwnKernel, plan: Plan | None = None) -> None:

@@ -15,8 +15,14 @@ from wavesim.model.device import Device
 from wavesim.plan.plan import Plan
 from wavesim_gpu.driver.kernel_launch import KernelLaunch
 from wavesim_gpu.kernels.attention.dropout import DROPOUT, dropout_params
-from wavesim_gpu.kernels.attention.operands import LOG2_E, OPERAND, store_operands
-from wavesim_gpu.kernels.attention.portable import PORTABLE_REASONS, PORTABLE_RUNS, require_launchable
+from wavesim_gpu.kernels.attention.portable_kernel import (
+    LOG2_E,
+    OPERAND,
+    PORTABLE_REASONS,
+    PORTABLE_RUNS,
+    require_launchable,
+    store_operands,
+)
 from wavesim_gpu.kernels.attention.reference import attention_reference
 from wavesim_gpu.kernels.stage_backend import OperandPlace, Scratch, StageBackend
 

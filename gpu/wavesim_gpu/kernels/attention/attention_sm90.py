@@ -19,7 +19,7 @@ from wavesim_gpu.driver.kernel_launch import KernelLaunch
 from wavesim_gpu.kernels.attention.dropout import DROPOUT, dropout_params
 from wavesim_gpu.kernels.attention.reference import attention_reference
 from wavesim_gpu.kernels.gemm.sm90.tensor_map import ELEMENT_BYTES, encode_heads
-from wavesim_gpu.kernels.stage_backend import SEMAPHORES, Combination, OperandPlace, Scratch, StageBackend
+from wavesim_gpu.kernels.stage_backend import OperandPlace, Scratch, StageBackend, combinations
 
 HOPPER_CAPABILITY = (9, 0)
 ALIGNMENT = 16  # bytes: addresses and rows of what TMA moves
@@ -72,10 +72,7 @@ class HopperAttention(StageBackend):
     family = "hopper"
     source = Path(__file__).with_name("attention_sm90.cu")
     works = (Attention,)
-    runs = (
-        Combination(("tile", "persistent"), ("one-stream", "graph", "pdl"), ("boundary",)),
-        Combination(("tile", "persistent"), ("streams", "streams:no-wait-kernel", "pdl"), (SEMAPHORES,)),
-    )
+    runs = combinations("tile", "persistent")
 
     def check(self, work: Attention, plan: Plan | None = None) -> None:
         """Raises `DescriptionError` for a tile without a kernel, and dropout behind a part of a block."""

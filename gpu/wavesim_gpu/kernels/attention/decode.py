@@ -21,8 +21,14 @@ from wavesim.model.regions import Region, View
 from wavesim.model.stage import Stage
 from wavesim.plan.plan import Plan
 from wavesim_gpu.driver.kernel_launch import KernelLaunch
-from wavesim_gpu.kernels.attention.operands import LOG2_E, OPERAND, store_operands
-from wavesim_gpu.kernels.attention.portable import PORTABLE_REASONS, PORTABLE_RUNS, require_launchable
+from wavesim_gpu.kernels.attention.portable_kernel import (
+    LOG2_E,
+    OPERAND,
+    PORTABLE_REASONS,
+    PORTABLE_RUNS,
+    require_launchable,
+    store_operands,
+)
 from wavesim_gpu.kernels.attention.reference import decode_reference
 from wavesim_gpu.kernels.stage_backend import OperandPlace, Scratch, StageBackend
 

@@ -17,7 +17,13 @@ from wavesim.model.head_product import ROW_UNIT, HeadProduct
 from wavesim.plan.plan import Plan
 from wavesim_gpu.driver.kernel_launch import KernelLaunch
 from wavesim_gpu.kernels.gemm.sm80.gemm import MmaTile
-from wavesim_gpu.kernels.stage_backend import SEMAPHORES, Combination, OperandPlace, Scratch, StageBackend
+from wavesim_gpu.kernels.stage_backend import (
+    OperandPlace,
+    Scratch,
+    StageBackend,
+    combinations,
+    reasons_of_a_tile_per_block,
+)
 
 # By tile_m, tile_n and tile_k.
 TILE_CONFIGS = {
@@ -53,17 +59,8 @@ class HeadProducts(StageBackend):
     name = "head-product"
     source = Path(__file__).with_name("head_product.cu")
     works = (HeadProduct,)
-    runs = (
-        Combination(("tile",), ("one-stream", "graph", "pdl"), ("boundary",)),
-        Combination(("tile",), ("streams", "streams:no-wait-kernel", "pdl"), (SEMAPHORES,)),
-    )
-    reasons: ClassVar = {
-        "persistent": "its blocks compute one tile each",
-        "fused": "its kernels compute one stage each",
-        "stream-k": "it does not split K",
-        "stream-k-in-order": "it does not split K",
-        "host": "the runner queues launches ahead of the GPU; simulate() takes this one",
-    }
+    runs = combinations("tile")
+    reasons: ClassVar = reasons_of_a_tile_per_block("it does not split K")
 
     def check(self, work: HeadProduct, plan: Plan | None = None) -> None:
         """Raises `DescriptionError` for a tile that no kernel has."""

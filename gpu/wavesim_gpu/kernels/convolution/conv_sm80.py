@@ -18,7 +18,13 @@ from wavesim_gpu.driver.kernel_launch import KernelLaunch
 from wavesim_gpu.kernels.convolution.im2col import IM2COL, im2col_record, partial_bytes, require_counted
 from wavesim_gpu.kernels.convolution.reference import conv_reference
 from wavesim_gpu.kernels.gemm.sm80.gemm import ROW_UNIT, MmaTile
-from wavesim_gpu.kernels.stage_backend import SEMAPHORES, Combination, OperandPlace, Scratch, StageBackend
+from wavesim_gpu.kernels.stage_backend import (
+    OperandPlace,
+    Scratch,
+    StageBackend,
+    combinations,
+    reasons_of_a_tile_per_block,
+)
 
 # By tile_m, tile_n and tile_k.
 TILE_CONFIGS = {
@@ -51,17 +57,9 @@ class PortableConvolution(StageBackend):
     family = "portable"
     source = Path(__file__).with_name("conv_sm80.cu")
     works = (Conv2D,)
-    runs = (
-        Combination(("tile",), ("one-stream", "graph"), ("boundary",)),
-        Combination(("tile",), ("streams", "streams:no-wait-kernel"), (SEMAPHORES,)),
-    )
-    reasons: ClassVar = {
-        "persistent": "its blocks compute one tile each",
-        "fused": "its kernels compute one stage each",
-        "stream-k": "it splits K into equal parts only (Conv2D.split_k)",
-        "stream-k-in-order": "it splits K into equal parts only (Conv2D.split_k)",
+    runs = combinations("tile", has_dependent_launch=False)
+    reasons: ClassVar = reasons_of_a_tile_per_block("it splits K into equal parts only (Conv2D.split_k)") | {
         "pdl": "dependent launch needs griddepcontrol, which an sm_80 lacks",
-        "host": "the runner queues launches ahead of the GPU; simulate() takes this one",
     }
 
     def check(self, work: Conv2D, plan: Plan | None = None) -> None:

@@ -35,7 +35,7 @@ from wavesim_gpu.kernels.gemm.sm90.parameters import (
 )
 from wavesim_gpu.kernels.gemm.sm90.tensor_map import PANEL, encode_pixels, encode_weights
 from wavesim_gpu.kernels.gemm.sm90.tile_config import TILE_CONFIGS, TILE_K, WgmmaTile
-from wavesim_gpu.kernels.stage_backend import SEMAPHORES, Combination, OperandPlace, Scratch, StageBackend
+from wavesim_gpu.kernels.stage_backend import OperandPlace, Scratch, StageBackend, combinations
 
 # Without clusters: their second block would need a pixel of its own. Two more where 64 filters are all there
 # are: 256 rows share a k-block of the weights.
@@ -63,10 +63,7 @@ class HopperConvolution(StageBackend):
     works = (Conv2D,)
     resets_tickets = True
     begins_calls = True
-    runs = (
-        Combination(("tile", "persistent"), ("one-stream", "graph", "pdl"), ("boundary",)),
-        Combination(("tile", "persistent"), ("streams", "streams:no-wait-kernel", "pdl"), (SEMAPHORES,)),
-    )
+    runs = combinations("tile", "persistent")
 
     def check(self, work: Conv2D, plan: Plan | None = None) -> None:
         """Raises `DescriptionError` for a tile without a kernel, and for more k-blocks than it counts."""

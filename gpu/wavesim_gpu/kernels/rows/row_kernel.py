@@ -14,7 +14,7 @@ from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
 from wavesim.plan.plan import Plan
 from wavesim_gpu.driver.kernel_launch import KernelLaunch
-from wavesim_gpu.kernels.stage_backend import SEMAPHORES, Combination, OperandPlace, StageBackend
+from wavesim_gpu.kernels.stage_backend import OperandPlace, StageBackend, combinations
 
 WARP = 32
 VECTOR = 8  # elements of 16 bits in one load
@@ -59,10 +59,7 @@ class RowBackend(StageBackend):
     """Row kernels, from sm_80 on: a block per tile, or as many as fit, which take tile after tile."""
 
     family = "portable"
-    runs = (
-        Combination(("tile", "persistent"), ("one-stream", "graph", "pdl"), ("boundary",)),
-        Combination(("tile", "persistent"), ("streams", "streams:no-wait-kernel", "pdl"), (SEMAPHORES,)),
-    )
+    runs = combinations("tile", "persistent")
 
 
 def launch_of(expression: str, threads: int, tiles: int, plan: Plan, device: Device) -> KernelLaunch:

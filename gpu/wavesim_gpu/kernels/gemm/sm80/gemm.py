@@ -18,7 +18,7 @@ from wavesim.plan.plan import Plan
 from wavesim_gpu.cusync.layout import GEMM_PARAMS
 from wavesim_gpu.driver.kernel_launch import KernelLaunch
 from wavesim_gpu.kernels.gemm.gemm_backend import Addresses, AddressField, GemmBackend, Operand
-from wavesim_gpu.kernels.stage_backend import SEMAPHORES, Combination
+from wavesim_gpu.kernels.stage_backend import combinations, reasons_of_a_tile_per_block
 
 POINTERS: tuple[Operand, ...] = ("a", "b", "c", "partials", "tickets")
 ROW_UNIT = 8  # elements in one 16-byte copy
@@ -74,17 +74,9 @@ class Portable(GemmBackend):
     source = Path(__file__).with_name("gemm.cu")
     tiles = tuple(TILE_CONFIGS)
     activations = (None, "gelu")
-    runs = (
-        Combination(("tile",), ("one-stream", "graph"), ("boundary",)),
-        Combination(("tile",), ("streams", "streams:no-wait-kernel"), (SEMAPHORES,)),
-    )
-    reasons: ClassVar = {
-        "persistent": "its blocks compute one tile each",
-        "fused": "its kernels compute one stage each",
-        "stream-k": "it splits K into equal parts only (Gemm.split_k)",
-        "stream-k-in-order": "it splits K into equal parts only (Gemm.split_k)",
+    runs = combinations("tile", has_dependent_launch=False)
+    reasons: ClassVar = reasons_of_a_tile_per_block("it splits K into equal parts only (Gemm.split_k)") | {
         "pdl": "dependent launch needs griddepcontrol, which an sm_80 lacks",
-        "host": "the runner queues launches ahead of the GPU; simulate() takes this one",
     }
 
     def multiples(self, gemm: Gemm) -> Mapping[str, int]:
