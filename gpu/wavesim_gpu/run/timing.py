@@ -22,6 +22,9 @@ from wavesim_gpu.driver.functions import load_function
 from wavesim_gpu.run import control
 
 SOURCE = Path(__file__).with_name("clock_stamp.cu")
+HEAD_START_NS = 300_000  # the GPU is held this long while the host queues the first round behind it
+# Of sustained load: our kernels are power-limited, and the clock needs tens of milliseconds to settle.
+WARM_UP_S = 0.15
 BLOCKS_PER_SM = 4  # blocks spread breadth-first, so every SM gets one; spare ones make up for busy SMs
 
 
@@ -53,11 +56,6 @@ def mean_clocks(stamps: np.ndarray[Any, Any]) -> list[float]:
         passed = (after[is_there] - before[is_there]).astype(float)
         clocks.append(float(np.median(passed[:, 0] / passed[:, 1])) if is_there.any() else float("nan"))
     return clocks
-
-
-HEAD_START_NS = 300_000  # the GPU is held this long while the host queues the first round behind it
-# Of sustained load: our kernels are power-limited, and the clock needs tens of milliseconds to settle.
-WARM_UP_S = 0.15
 
 
 @dataclass(frozen=True)
