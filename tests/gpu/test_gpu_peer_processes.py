@@ -1,14 +1,13 @@
-"""Products across GPUs with a process per rank: by the measuring command, and as PyTorch operators.
+"""Products across GPUs with a process per rank: as lists are measured, and as PyTorch operators.
 
 With one GPU both processes have it in turns, so that memory is mapped by CUDA IPC as it is among GPUs.
 """
 
-import json
-import subprocess
-import sys
+from types import SimpleNamespace
 
 import pytest
 
+from wavesim_gpu.bench.kinds.two_gpus import Measurer
 from wavesim_gpu.bench.kinds.two_gpus.turns import TOLERANCE
 from wavesim_gpu.peers.groups import ProcessPeers
 
@@ -25,27 +24,41 @@ def devices(request):
     return request.param
 
 
-def line_of(devices, tmp_path, *options):
-    """What the command adds to its file."""
-    words = ["--commit", "test", "--devices", ",".join(map(str, devices)), "--out", tmp_path / "lines"]
-    command = [sys.executable, "-m", "wavesim_gpu.bench.kinds.two_gpus", *words, *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads((tmp_path / "lines").read_text())
+@pytest.fixture
+def measured(devices):
+    """What rank 0 says of a way under a part of the measuring, both ranks on these GPUs."""
+    measurer = Measurer("test", 3)
+
+    def measure(part, **fields):
+        words = {"m": 512, "k": 6144, "n": 4096, "devices": list(devices), "part": part, **fields}
+        found = measurer.measure(SimpleNamespace(name="shape", fields=words))
+        return found.rows, found.notes
+
+    yield measure
+    measurer.close()
 
 
 @pytest.mark.parametrize("way", ["stores", "exchange"])
-def test_replays_of_two_processes_under_skew_give_the_same_right_bits(devices, tmp_path, way):
-    found = line_of(devices, tmp_path, "--only", "skew", "--calls", "100", "--ways", way)
-    assert found["different_bits"] == 0
-    assert found["error"] < TOLERANCE["bf16"]
+def test_replays_of_two_processes_under_skew_give_the_same_right_bits(measured, way):
+    (row,), notes = measured("skew", calls=100, ways=[way])
+    assert row.correct
+    assert notes["skew"]["different_bits"] == 0
 
 
 @pytest.mark.parametrize("way", ["stores", "exchange"])
-def test_a_process_that_ends_in_the_middle_is_named_by_the_one_that_is_left(devices, tmp_path, way):
-    found = line_of(devices, tmp_path, "--only", "killed", "--ways", way)
-    assert "of rank 1" in found["message"]
-    assert found["gpu_works"]
+def test_a_process_that_ends_in_the_middle_is_named_by_the_one_that_is_left(measured, way):
+    _, notes = measured("killed", ways=[way])
+    assert "of rank 1" in notes["killed"]["message"]
+    assert notes["killed"]["gpu_works"]
+
+
+def test_every_way_is_right_and_timed_where_there_is_a_link(measured, devices):
+    rows, _ = measured("right", m=512, k=1408)
+    assert all(row.correct for row in rows)
+    if len(set(devices)) == 2:
+        rows, notes = measured("both", m=512, k=1408)
+        assert {"stores", "sequence", "gemm"} <= {row.way for row in rows if row.ns}
+        assert notes["stores"]["needs"]
 
 
 def linear_layers(rank, devices, meeting):

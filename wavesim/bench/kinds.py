@@ -16,7 +16,6 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import parse_order
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan
-from wavesim.tuning.crossover.family import mlp_of
 from wavesim.workloads.catalogue import parse_tile
 from wavesim.workloads.conv_networks import Convolution, basic_block, bottleneck, chain_of_convolutions
 from wavesim.workloads.layer_backends import with_backends, with_chained_products
@@ -164,6 +163,8 @@ class Crossover(CaseKind):
         return f"{fields['model']} tp{fields['tp']} {fields['tile']} M={fields['m']}"
 
     def pipeline(self, fields: Fields) -> Pipeline:
+        from wavesim.tuning.crossover.family import mlp_of  # noqa: PLC0415  # needs simpy
+
         family = mlp_of(fields["model"], fields["tp"], parse_tile(fields["tile"]), fields["backend"])
         return family.pipeline(fields["m"])
 
