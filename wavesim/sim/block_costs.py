@@ -73,7 +73,9 @@ def _visibility_ns(costs: CostModel, program: ResolvedStage) -> int:
     if not costs.column_visibility_ns or not program.has_posts:
         return costs.post_visibility_ns
     arrays = len(program.posts[0])
-    of_row = len({one for tile in program.posts for one in tile}) / (arrays * program.stage.grid.y)
+    of_row = len({semaphore for tile in program.posts for semaphore in tile}) / (
+        arrays * program.stage.grid.y
+    )
     return costs.post_visibility_ns + round(costs.column_visibility_ns * log2(max(1.0, of_row)))
 
 

@@ -91,8 +91,8 @@ def launched(
     """
     resolved, assumed = resolve(pipeline, plan, device), loops or {}
     stages: Sequence[ResolvedStage] = [
-        replace(one, loop=one.stage.main_loop.filled(assumed.get(one.stage.name, UNKNOWN_LOOP)))
-        for one in resolved.stages
+        replace(stage, loop=stage.stage.main_loop.filled(assumed.get(stage.stage.name, UNKNOWN_LOOP)))
+        for stage in resolved.stages
     ]
     arrays: Sequence[SemaphoreArray] = resolved.arrays
     if plan.waits_for_grids:

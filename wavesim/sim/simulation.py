@@ -68,7 +68,9 @@ def _clocked(pipeline: Pipeline, costs: CostModel, run: Callable[[CostModel], Tr
             break
         longer = [np.ones(stage.grid.size) * (known.ghz / ghz) for stage in pipeline.stages]
         times = zip(pipeline.stages, longer, strict=True)
-        trace = run(costs.with_tile_ns(**{one.name: _longer(costs, one, factors) for one, factors in times}))
+        trace = run(
+            costs.with_tile_ns(**{stage.name: _longer(costs, stage, factors) for stage, factors in times})
+        )
     return trace
 
 

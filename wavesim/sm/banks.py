@@ -46,6 +46,10 @@ def _require(elements: Sequence[int | None], lane_bytes: int) -> None:
         raise DescriptionError(f"lane_bytes is {lane_bytes!r}; a lane accesses 4, 8 or 16 bytes")
     if len(elements) > WARP_SIZE:
         raise DescriptionError(f"{len(elements)} lanes access shared memory; a warp has {WARP_SIZE}")
-    wrong = [one for one in elements if one is not None and (not isinstance(one, int) or one < 0)]
+    wrong = [
+        element
+        for element in elements
+        if element is not None and (not isinstance(element, int) or element < 0)
+    ]
     if wrong:
         raise DescriptionError(f"a lane accesses element {wrong[0]!r}; elements are whole numbers from 0")

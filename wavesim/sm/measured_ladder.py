@@ -64,8 +64,8 @@ def read_ladder(path: Path) -> MeasuredLadder:
         return MeasuredLadder(
             bounded_text("device", data["device"]["name"]),
             bounded_text("date", data["date"]),
-            {name: _rate(found["copy"], "bytes") for name, found in families.items()},
-            tuple(_step(name, one) for name, found in families.items() for one in _listed(found["steps"])),
+            {name: _rate(table["copy"], "bytes") for name, table in families.items()},
+            tuple(_step(name, step) for name, table in families.items() for step in _listed(table["steps"])),
         )
     except (AttributeError, DescriptionError, KeyError, TypeError, ValueError) as error:
         wrong = f"field {error} is missing" if isinstance(error, KeyError) else str(error)
@@ -89,7 +89,5 @@ def _step(family: str, data: dict[str, Any]) -> MeasuredStep:
 
 def _rate(data: dict[str, Any], work: str) -> float:
     return (
-        whole(work, data[work], 1)
-        / median(real("rounds_ns", one, 1, 1e12) for one in data["rounds_ns"])
-        * 1e9
+        whole(work, data[work], 1) / median(real("rounds_ns", ns, 1, 1e12) for ns in data["rounds_ns"]) * 1e9
     )

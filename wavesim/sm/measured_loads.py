@@ -61,7 +61,7 @@ class MeasuredLoads:
     def simulated_bytes_per_s(self) -> tuple[float, ...]:
         """For each point, from a few SMs with their part of the channels."""
         part = self.machine.slice_of(self.sms, self.machine.channels)
-        return tuple(simulated_share(one.loop, part) * self.peak_bytes_per_s for one in self.points)
+        return tuple(simulated_share(point.loop, part) * self.peak_bytes_per_s for point in self.points)
 
     @property
     def errors(self) -> tuple[float, ...]:
@@ -73,7 +73,7 @@ class MeasuredLoads:
     def shares(self) -> tuple[tuple[int, float], ...]:
         """(bytes in flight on an SM, share of the bandwidth) of each point, as measured."""
         return tuple(
-            (one.loop.in_flight_bytes, one.bytes_per_s / self.peak_bytes_per_s) for one in self.points
+            (point.loop.in_flight_bytes, point.bytes_per_s / self.peak_bytes_per_s) for point in self.points
         )
 
     def table(self) -> str:
@@ -113,14 +113,14 @@ def _loads(data: dict[str, Any]) -> MeasuredLoads:
         sms=whole("sm_count", data["device"]["sm_count"], 1, 65_536),
         clock_hz=real("clock_hz", data["device"]["clock_hz"], 1e6, 1e11),
         bus_bits=whole("bus_bits", data["bus_bits"], 1, 1 << 20),
-        latency_ns=median(real("latency_ns", one, 1, 1e6) for one in data["latency_ns"]),
+        latency_ns=median(real("latency_ns", ns, 1, 1e6) for ns in data["latency_ns"]),
         peak_bytes_per_s=real("peak_bytes_per_s", data["peak_bytes_per_s"], 1e6, 1e18),
         peak_source=bounded_text("peak_source", data["peak_source"]),
-        points=tuple(_point(one) for one in points),
+        points=tuple(_point(point) for point in points),
     )
 
 
 def _point(data: dict[str, Any]) -> LoadPoint:
-    time_ns = median(real("rounds_ns", one, 1, 1e12) for one in data["rounds_ns"])
+    time_ns = median(real("rounds_ns", ns, 1, 1e12) for ns in data["rounds_ns"])
     moved = whole("bytes", data["bytes"], 1)
     return LoadPoint(LoadLoop(data["warps"], data["loads"], data["lane_bytes"]), moved / time_ns * 1e9)

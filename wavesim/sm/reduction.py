@@ -58,7 +58,7 @@ class TreeStep:
     def warps(self) -> tuple[WarpStep, ...]:
         """Each warp's part."""
         lanes = [self.added[first : first + WARP_SIZE] for first in range(0, len(self.added), WARP_SIZE)]
-        return tuple(_warp_step(one, keeps_own=not self.has_barrier) for one in lanes)
+        return tuple(_warp_step(of_warp, keeps_own=not self.has_barrier) for of_warp in lanes)
 
 
 def _warp_step(lanes: tuple[Added | None, ...], *, keeps_own: bool) -> WarpStep:
@@ -121,17 +121,17 @@ def version(name: str) -> Version:
 @cache
 def tree(name: str) -> tuple[TreeStep, ...]:
     """The steps of a version's tree in shared memory; none where warps add by shuffles."""
-    found = version(name)
-    if found.adds is None:
+    rung = version(name)
+    if rung.adds is None:
         return ()
     distances = [1 << power for power in range((THREADS - 1).bit_length())]
     return tuple(
         TreeStep(
             distance,
-            tuple(found.adds(thread, distance) for thread in range(THREADS)),
-            has_barrier=found.adds is not _last_warp or distance > WARP_SIZE,
+            tuple(rung.adds(thread, distance) for thread in range(THREADS)),
+            has_barrier=rung.adds is not _last_warp or distance > WARP_SIZE,
         )
-        for distance in (distances if found.rises else reversed(distances))
+        for distance in (distances if rung.rises else reversed(distances))
     )
 
 
@@ -140,13 +140,20 @@ def block_programs(name: str, rounds: int = 1) -> tuple[WarpProgram, ...]:
 
     `rounds`: of v5, whose blocks stay.
     """
-    found, counts = version(name), assumed_figures()["reduction"]
-    if found.adds is None:
+    rung, counts = version(name), assumed_figures()["reduction"]
+    if rung.adds is None:
         return (_staying_program(counts, rounds),) * (THREADS // WARP_SIZE)
-    loads = (GlobalLoad(WARP_SIZE * FLOAT_BYTES),) * found.elements
+    loads = (GlobalLoad(WARP_SIZE * FLOAT_BYTES),) * rung.elements
     begin: WarpProgram = (Arithmetic(counts["begin"]), *loads, AwaitLoads(), SharedAccess(1), BlockBarrier())
     return tuple(
-        (*begin, *(one for step in tree(name) for one in _step_program(step, warp, counts["step"][name])))
+        (
+            *begin,
+            *(
+                instruction
+                for step in tree(name)
+                for instruction in _step_program(step, warp, counts["step"][name])
+            ),
+        )
         for warp in range(THREADS // WARP_SIZE)
     )
 

@@ -81,7 +81,7 @@ class _Warp:
 class _Simulation:
     def __init__(self, kernel: SmKernel, machine: SmMachine, records: bool, seed: int) -> None:
         self.kernel, self.machine, self.records = kernel, machine, records
-        self.found = SmRun()
+        self.result = SmRun()
         self.events: list[tuple[int, int, _Warp]] = []
         self.serial = count()
         self.issue_free = [0] * (machine.sms * machine.schedulers)
@@ -101,7 +101,7 @@ class _Simulation:
         while self.events:
             cycle, _, warp = heappop(self.events)
             self.step(warp, cycle)
-        return self.found
+        return self.result
 
     def start_block(self, sm: int, first_warp: int, cycle: int) -> None:
         if not self.queued[sm]:
@@ -127,7 +127,7 @@ class _Simulation:
         if not warp.has_slot and not self.takes_slot(warp, cycle):
             return
         warp.has_slot = False
-        self.found.issued += 1
+        self.result.issued += 1
         self.note(warp, cycle, cycle + 1, "issue")
         match instruction:
             case GlobalLoad(size_bytes):
@@ -187,8 +187,8 @@ class _Simulation:
         if machine.most_loads is not None:
             self.hand_on_place(warp, arrival)
         if self.records:
-            self.found.served.append((start, self.channel_free[channel]))
-        self.found.loaded_bytes += size_bytes
+            self.result.served.append((start, self.channel_free[channel]))
+        self.result.loaded_bytes += size_bytes
         warp.at += 1
         self.ready(warp, cycle + 1)
 
@@ -198,7 +198,7 @@ class _Simulation:
             self.ready(warp, warp.arrives)
             return
         if not warp.index and not warp.block.sm:
-            self.found.laps.append((cycle, self.found.loaded_bytes))
+            self.result.laps.append((cycle, self.result.loaded_bytes))
         warp.at += 1
         self.ready(warp, cycle)
 
@@ -220,12 +220,12 @@ class _Simulation:
         warp.arrives = max(warp.arrives, cycle)
         block.parked.append(warp)
         if len(block.parked) == block.running:
-            for one in block.parked:
-                self.ready(one, cycle + 1)
+            for parked in block.parked:
+                self.ready(parked, cycle + 1)
             block.parked = []
 
     def end(self, warp: _Warp, cycle: int) -> None:
-        self.found.cycles = max(self.found.cycles, cycle)
+        self.result.cycles = max(self.result.cycles, cycle)
         block = warp.block
         block.running -= 1
         if not block.running:
@@ -234,7 +234,7 @@ class _Simulation:
 
     def note(self, warp: _Warp, start: int, end: int, doing: str) -> None:
         if self.records and end > start and warp.block.sm == 0:
-            self.found.spans.append(WarpSpan(warp.index, start, end, doing))
+            self.result.spans.append(WarpSpan(warp.index, start, end, doing))
 
 
 def busy_spans(served: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -72,8 +72,8 @@ class Difference:
         if self.slower_tiles is None:
             return self.reasons
         parts = self.slower_tiles
-        found = {"shared SM": parts.sharing_ns, "clock": parts.clock_ns, "tile cycles": parts.cycles_ns}
-        return {name: value for name, value in self.reasons.items() if name != "tile times"} | found
+        split = {"shared SM": parts.sharing_ns, "clock": parts.clock_ns, "tile cycles": parts.cycles_ns}
+        return {name: value for name, value in self.reasons.items() if name != "tile times"} | split
 
 
 def explain_difference(predicted: Trace, measured: Trace, calibration: Trace | None = None) -> Difference:

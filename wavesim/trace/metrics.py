@@ -131,13 +131,13 @@ def _steps(starts: IntArray, ends: IntArray, weights: FloatArray) -> Steps:
 
 def link_rates(trace: Trace, source: int, target: int) -> list[tuple[int, float]]:
     """[(time in ns, GB/s from then on)] of one direction; empty where nothing crosses."""
-    found = trace.transfers
-    if found is None:
+    transfers = trace.transfers
+    if transfers is None:
         return []
     changes: list[tuple[int, float]] = []
-    for one in ((found.source == source) & (found.target == target)).nonzero()[0].tolist():
-        start, end = int(found.start_ns[one]), int(found.end_ns[one])
-        rate = float(found.bytes[one]) / max(1, end - start)
+    for row in ((transfers.source == source) & (transfers.target == target)).nonzero()[0].tolist():
+        start, end = int(transfers.start_ns[row]), int(transfers.end_ns[row])
+        rate = float(transfers.bytes[row]) / max(1, end - start)
         changes += [(start, rate), (end, -rate)]
     rate, steps = 0.0, list[tuple[int, float]]()
     for time, change in sorted(changes):

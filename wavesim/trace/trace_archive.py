@@ -31,14 +31,14 @@ def pack_traces(folder: Path) -> Path | None:
         return None
     path = folder / ARCHIVE
     packed = dict(_members(path)) if path.exists() else {}
-    packed |= {one.name: _uncompressed(one) for one in loose}
+    packed |= {member.name: _uncompressed(member) for member in loose}
     with replacing(path) as file, tarfile.open(fileobj=file, mode="w:xz", preset=9) as archive:
         for name, data in sorted(packed.items()):
             info = tarfile.TarInfo(name)  # without date and owner: the same traces are the same bytes
             info.size = len(data)
             archive.addfile(info, io.BytesIO(data))
-    for one in loose:
-        one.unlink()
+    for member in loose:
+        member.unlink()
     return path
 
 

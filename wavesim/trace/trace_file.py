@@ -146,11 +146,11 @@ def _fits(value: Any, hint: Any) -> bool:
         return any(_fits(value, arg) for arg in args)
     if origin is tuple and isinstance(value, tuple):
         if args[-1] is ... and args[0] in (int, str):
-            value = tuple({type(one): one for one in value}.values())  # of each type one tells for all
+            value = tuple({type(item): item for item in value}.values())  # of each type one tells for all
         hints = args[:1] * len(value) if args[-1] is ... else args
         return len(value) == len(hints) and all(map(_fits, value, hints))
     if origin is not None:
-        return isinstance(value, origin) and all(_fits(one, args[1]) for one in value.values())
+        return isinstance(value, origin) and all(_fits(item, args[1]) for item in value.values())
     if hint is Any:
         return True
     kinds = int | float if hint is float else hint

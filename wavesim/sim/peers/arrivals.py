@@ -43,18 +43,18 @@ class Arrivals:
 
     def _all_readers(self) -> dict[str, dict[Tile, set[int]]]:
         """The devices that need each tile: those of its readers, and those it is stored to anyway."""
-        found: dict[str, dict[Tile, set[int]]] = {}
+        readers: dict[str, dict[Tile, set[int]]] = {}
         for stage in self._pipeline.stages:
             always = stage.work.stores_to if isinstance(stage.work, SharedTiles) else ()
-            found[stage.name] = {tile: set(always) for tile in stage.grid}
+            readers[stage.name] = {tile: set(always) for tile in stage.grid}
         for stage in self._pipeline.stages:
             seen: set[int] = set()
             for reads in self._reads[stage.name].values():
                 if id(reads) not in seen:
                     seen.add(id(reads))
                     for name, tile in reads:
-                        found[name][tile].add(stage.device)
-        return found
+                        readers[name][tile].add(stage.device)
+        return readers
 
     def _numbered(self) -> dict[Key, int]:
         counts = Counter(

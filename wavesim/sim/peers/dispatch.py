@@ -101,26 +101,26 @@ def peer_crossover(
 
     `rows`: first and last M. Raises `DescriptionError`.
     """
-    found, at = [], _sizes(*rows)
+    sizes, at = [], _sizes(*rows)
     for number, m in enumerate(at):
         if progress is not None:
             progress(number, len(at))
-        found.append(_at(m, product_forecast((m, *size), host, device, ways)))
-    return PeerCrossover(name, device.name, host.gpus, host.link.name, *size, tuple(found))
+        sizes.append(_at(m, product_forecast((m, *size), host, device, ways)))
+    return PeerCrossover(name, device.name, host.gpus, host.link.name, *size, tuple(sizes))
 
 
-def text_of(found: PeerCrossover) -> str:
+def text_of(crossover: PeerCrossover) -> str:
     """The table, and from where on tiles pay."""
-    where = f"{found.gpus} GPUs ({found.device}, link {found.link})"
+    where = f"{crossover.gpus} GPUs ({crossover.device}, link {crossover.link})"
     lines = [
-        f"{found.name} on {where}, K {found.k:,} each, N {found.n:,}",
+        f"{crossover.name} on {where}, K {crossover.k:,} each, N {crossover.n:,}",
         f"{'rows M':>15}  {'way':<20}{'times':>14}",
     ]
     lines += [
         f"{f'{row.m_from} to {row.m_to}':>15}  {row.way:<20}{f'{row.least:.2f} to {row.most:.2f}':>14}"
-        for row in found.table
+        for row in crossover.table
     ]
-    pays = f"M = {found.pays_from:,}" if found.pays_from else "nowhere"
+    pays = f"M = {crossover.pays_from:,}" if crossover.pays_from else "nowhere"
     lines.append(f"tiles that leave as they are made pay, over every way of a library, from: {pays}")
     return "\n".join([*lines, ""])
 
@@ -140,10 +140,10 @@ def _sizes(first: int, last: int) -> list[int]:
     return sorted({first, *between, last})
 
 
-def _at(m: int, found: PeerForecast) -> WaysAtM:
-    times = {one.word: one.time_ns for one in found.times}
-    library = min((one for one in found.times if one.way.is_library), key=lambda one: one.time_ns)
-    return WaysAtM(m, times, found.best_over(library, margin()).word, library.word)
+def _at(m: int, forecast: PeerForecast) -> WaysAtM:
+    times = {time.word: time.time_ns for time in forecast.times}
+    library = min((time for time in forecast.times if time.way.is_library), key=lambda time: time.time_ns)
+    return WaysAtM(m, times, forecast.best_over(library, margin()).word, library.word)
 
 
 def _range(sizes: Sequence[WaysAtM], end: int) -> WayRange:

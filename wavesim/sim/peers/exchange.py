@@ -30,22 +30,24 @@ RANKS = 2  # of more, sums of rounded outputs would be rounded more than once
 
 
 def exchange_program(
-    one: Pipeline, host: Host, way: PeerWay, device: Device, times: PeerTimes
+    pipeline: Pipeline, host: Host, way: PeerWay, device: Device, times: PeerTimes
 ) -> PeerProgram:
     """One GEMM per GPU. Raises `DescriptionError` for what it is not for."""
     kinds = list(host.collectives.values())
-    if len(one.stages) != 1 or len(kinds) != 1 or host.gpus != RANKS or not _is_shared_out(kinds[0]):
+    if len(pipeline.stages) != 1 or len(kinds) != 1 or host.gpus != RANKS or not _is_shared_out(kinds[0]):
         raise DescriptionError(
-            "way exchange is for one GEMM on 2 GPUs with a two-shot all-reduce or a reduce-scatter; pipeline "
-            f"{one.name} has {len(one.stages)} stages, {len(kinds)} collectives and {host.gpus} GPUs. Use "
-            "stores"
+            "way exchange is for one GEMM on 2 GPUs with a two-shot all-reduce or a reduce-scatter; "
+            f"pipeline {pipeline.name} has {len(pipeline.stages)} stages, {len(kinds)} collectives and "
+            f"{host.gpus} GPUs. Use stores"
         )
-    grid = one.stages[0].grid
+    grid = pipeline.stages[0].grid
     if grid.y < RANKS:
         raise DescriptionError(f"way exchange: the grid {grid} has one row of tiles, for 2 GPUs. Use stores")
-    made = _Exchange(one, host, way, device, times)
+    made = _Exchange(pipeline, host, way, device, times)
     kernels = [made.kernel(rank) for rank in range(RANKS)]
-    return PeerProgram(one.name, way.word, way.text, kernels, made.semaphores, parameters_of(one, host))
+    return PeerProgram(
+        pipeline.name, way.word, way.text, kernels, made.semaphores, parameters_of(pipeline, host)
+    )
 
 
 def _is_shared_out(collective: Collective) -> bool:
@@ -53,9 +55,11 @@ def _is_shared_out(collective: Collective) -> bool:
 
 
 class _Exchange:
-    def __init__(self, one: Pipeline, host: Host, way: PeerWay, device: Device, times: PeerTimes) -> None:
+    def __init__(
+        self, pipeline: Pipeline, host: Host, way: PeerWay, device: Device, times: PeerTimes
+    ) -> None:
         self._ahead = way.count
-        self._stage, self._device, self._times = one.stages[0], device, times
+        self._stage, self._device, self._times = pipeline.stages[0], device, times
         (collective,) = host.collectives.values()
         self._stores_sums = collective.kind == "all-reduce"
         self._grid, self._bytes = self._stage.grid, tile_bytes_of(self._stage)

@@ -35,20 +35,22 @@ from wavesim.sim.peers.way import ADDING_SMS, GATHERING_SMS, PeerWay
 
 
 def launches_of(
-    one: Pipeline, host: Host, way: PeerWay, device: Device, times: PeerTimes, unit: Policy
+    pipeline: Pipeline, host: Host, way: PeerWay, device: Device, times: PeerTimes, unit: Policy
 ) -> PeerProgram:
     """What a way launches on every GPU. Raises `DescriptionError` for what it has no kernels for."""
     if way.is_library:
-        return library_program(one, host, way, times)
+        return library_program(pipeline, host, way, times)
     if way.method == "exchange":
-        return exchange_program(one, host, way, device, times)
-    return _Tiles(one, host, way, device, times, unit).program()
+        return exchange_program(pipeline, host, way, device, times)
+    return _Tiles(pipeline, host, way, device, times, unit).program()
 
 
 def _until(kernel: PeerKernel, met: Mapping[int, int]) -> PeerKernel:
     """What it sends posts the receiver's semaphore; its last tile waits for its own. `met` is by rank."""
     items = [
-        replace(item, sends=tuple(replace(one, posts=(*one.posts, met[one.target])) for one in item.sends))
+        replace(
+            item, sends=tuple(replace(send, posts=(*send.posts, met[send.target])) for send in item.sends)
+        )
         for item in kernel.items
     ]
     items[-1] = replace(items[-1], until=(met[kernel.stage.device],))
@@ -59,10 +61,10 @@ class _Tiles:
     """Kernels whose tiles leave as they are made; those that communicate come first, to have SMs."""
 
     def __init__(
-        self, one: Pipeline, host: Host, way: PeerWay, device: Device, times: PeerTimes, unit: Policy
+        self, pipeline: Pipeline, host: Host, way: PeerWay, device: Device, times: PeerTimes, unit: Policy
     ) -> None:
-        self._one, self._host, self._way, self._device, self._times = one, host, way, device, times
-        self._pipeline = host.pipeline(one)
+        self._described, self._host, self._way, self._device, self._times = pipeline, host, way, device, times
+        self._pipeline = host.pipeline(pipeline)
         self._arrivals = Arrivals(self._pipeline, unit)
         self._communicating: list[PeerKernel] = []
         self._computing: list[PeerKernel] = []
@@ -80,9 +82,14 @@ class _Tiles:
         if self._way.method == "plain-stores":
             kernels = self._one_after_another()
         text = self._way.text
-        found = self._arrivals.semaphores
+        semaphores = self._arrivals.semaphores
         return PeerProgram(
-            self._one.name, self._way.word, text, kernels, found, parameters_of(self._one, self._host)
+            self._described.name,
+            self._way.word,
+            text,
+            kernels,
+            semaphores,
+            parameters_of(self._described, self._host),
         )
 
     def _one_after_another(self) -> list[PeerKernel]:
@@ -91,7 +98,7 @@ class _Tiles:
             kernel.stage.name: kernel for kernel in (*self._communicating, *self._computing, *self._following)
         }
         kernels = [made[stage.name] for stage in self._pipeline.stages]
-        return [replace(one, stream=COMPUTE, blocks=len(one.items)) for one in kernels]
+        return [replace(kernel, stream=COMPUTE, blocks=len(kernel.items)) for kernel in kernels]
 
     def _items(self, stage: Stage, *, sends: bool) -> list[PeerItem]:
         arrivals = self._arrivals
@@ -188,8 +195,11 @@ class _Tiles:
             }
             met |= {stage.name: numbers for stage in stages}
         return [
-            [_until(kernel, met[kernel.stage.name]) if kernel.stage.name in met else kernel for kernel in one]
-            for one in lists
+            [
+                _until(kernel, met[kernel.stage.name]) if kernel.stage.name in met else kernel
+                for kernel in kernels
+            ]
+            for kernels in lists
         ]
 
     def _handed_over(self, stage: Stage, items: list[PeerItem]) -> list[PeerItem]:
@@ -229,6 +239,10 @@ class _Tiles:
             for send in self._arrivals.sends(stage, item.tile):
                 pieces.setdefault(send.target, []).append(send)
         return tuple(
-            Send(target, sum(one.bytes for one in sends), tuple(post for one in sends for post in one.posts))
+            Send(
+                target,
+                sum(send.bytes for send in sends),
+                tuple(post for send in sends for post in send.posts),
+            )
             for target, sends in pieces.items()
         )

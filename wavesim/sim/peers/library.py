@@ -31,22 +31,22 @@ from wavesim.sim.peers.way import PeerWay
 LIBRARY_BLOCK = Block(threads=640, registers=96)
 
 
-def library_program(one: Pipeline, host: Host, way: PeerWay, times: PeerTimes) -> PeerProgram:
+def library_program(pipeline: Pipeline, host: Host, way: PeerWay, times: PeerTimes) -> PeerProgram:
     """GEMMs of equal chunks of rows and the collective of each; uncut, any chain of stages, one by one."""
-    if way.chunks > 1 and (len(one.stages) != 1 or len(host.collectives) != 1):
+    if way.chunks > 1 and (len(pipeline.stages) != 1 or len(host.collectives) != 1):
         raise DescriptionError(
-            f"way {way.word} is simulated of one GEMM with one collective; pipeline {one.name} has "
-            f"{len(one.stages)} stages and {len(host.collectives)} collectives. Use sequence or stores"
+            f"way {way.word} is simulated of one GEMM with one collective; pipeline {pipeline.name} has "
+            f"{len(pipeline.stages)} stages and {len(host.collectives)} collectives. Use sequence or stores"
         )
-    for name, found in host.collectives.items():
-        if way.shots is not None and found.kind != "all-reduce":
+    for name, given in host.collectives.items():
+        if way.shots is not None and given.kind != "all-reduce":
             raise DescriptionError(
-                f"way {way.method} is an all-reduce, and stage {name} has a collective of kind {found.kind}. "
+                f"way {way.method} is an all-reduce, and stage {name} has a collective of kind {given.kind}. "
                 "Use sequence or stores"
             )
     kernels: list[PeerKernel] = []
     semaphores: list[PeerSemaphore] = []
-    for stage in one.stages:
+    for stage in pipeline.stages:
         collective = host.collectives.get(stage.name)
         for chunk in range(way.chunks):
             if collective is not None:
@@ -67,7 +67,7 @@ def library_program(one: Pipeline, host: Host, way: PeerWay, times: PeerTimes) -
                 kernels += [pair[0], replace(pair[1], after=(len(kernels),))]
     if way.chunks > 1:
         kernels = _by_stream(kernels)
-    return PeerProgram(one.name, way.word, way.text, kernels, semaphores, parameters_of(one, host))
+    return PeerProgram(pipeline.name, way.word, way.text, kernels, semaphores, parameters_of(pipeline, host))
 
 
 def _by_stream(kernels: Sequence[PeerKernel]) -> list[PeerKernel]:
@@ -77,7 +77,7 @@ def _by_stream(kernels: Sequence[PeerKernel]) -> list[PeerKernel]:
     order = sorted(range(len(kernels)), key=lambda number: (kernels[number].stream, number))
     place = {number: at for at, number in enumerate(order)}
     moved = [kernels[number] for number in order]
-    return [replace(one, after=tuple(place[number] for number in one.after)) for one in moved]
+    return [replace(kernel, after=tuple(place[number] for number in kernel.after)) for kernel in moved]
 
 
 def _library_collective(

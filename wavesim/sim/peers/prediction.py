@@ -80,21 +80,21 @@ class PeerForecast:
 
     def best_over(self, other: PeerTime, margin: float = PAYS) -> PeerTime:
         """The fastest; `other` where nothing is so many times as fast as that."""
-        fastest = min(self.times, key=lambda one: one.time_ns)
+        fastest = min(self.times, key=lambda time: time.time_ns)
         return fastest if other.time_ns / fastest.time_ns >= margin else other
 
-    def speedup(self, one: PeerTime) -> float:
+    def speedup(self, time: PeerTime) -> float:
         """How many times as fast as one after the other."""
-        return self.baseline.time_ns / one.time_ns
+        return self.baseline.time_ns / time.time_ns
 
-    def hidden(self, one: PeerTime) -> float:
+    def hidden(self, time: PeerTime) -> float:
         """Of the time that could be hidden, the share that is; below 0 for a way that loses."""
         hideable = self.baseline.time_ns - self.limit_ns
-        return (self.baseline.time_ns - one.time_ns) / hideable if hideable > 0 else 0.0
+        return (self.baseline.time_ns - time.time_ns) / hideable if hideable > 0 else 0.0
 
 
 def forecast(
-    one: Pipeline,
+    pipeline: Pipeline,
     host: Host,
     device: Device,
     ways: Sequence[str] = TRIED,
@@ -117,15 +117,15 @@ def forecast(
         if progress is not None:
             progress(number, len(tried))
         try:
-            known = times_of(one, own, way, device, kernel_ns)
-            trace = simulate_peers(one, own, way, device, unit=unit, times=known)
+            known = times_of(pipeline, own, way, device, kernel_ns)
+            trace = simulate_peers(pipeline, own, way, device, unit=unit, times=known)
         except DescriptionError as error:
             if way == BASELINE:
                 raise
             refused.setdefault(way.word, str(error))  # too few tiles or SMs for this one
             continue
         times.append(PeerTime(way, _shots(own) if not way.is_library else "", trace))
-    limit_ns = _limit_ns(one, host, times_of(one, host, BASELINE, device, kernel_ns))
+    limit_ns = _limit_ns(pipeline, host, times_of(pipeline, host, BASELINE, device, kernel_ns))
     made = {time.way.word for time in times}
     return PeerForecast(times, limit_ns, {word: why for word, why in refused.items() if word not in made})
 
@@ -143,23 +143,23 @@ def product_forecast(
     Raises `DescriptionError`.
     """
     ours = [word for word in ways if not parse_way(word).is_library]
-    found = [
+    forecasts = [
         # A library chooses its tiles by itself.
         forecast(one_gemm(*size, device, tile), host, device, ours if number else ways, both_shots=both_shots)
         for number, tile in enumerate(tiles_tried(size[0]))
     ]
-    first, fastest = found[0], dict[str, PeerTime]()
-    for one in (one for other in found for one in other.times):
-        if one.word not in fastest or one.time_ns < fastest[one.word].time_ns:
-            fastest[one.word] = one
+    first, fastest = forecasts[0], dict[str, PeerTime]()
+    for time in (time for other in forecasts for time in other.times):
+        if time.word not in fastest or time.time_ns < fastest[time.word].time_ns:
+            fastest[time.word] = time
     return PeerForecast(list(fastest.values()), first.limit_ns)
 
 
 def _tried(host: Host, ways: Sequence[str], both_shots: bool) -> list[tuple[PeerWay, Host]]:
     """Ways with the host's own collectives, and tile by tile with one-shot all-reduces too."""
     one_shot = {
-        name: replace(found, shots="one-shot") if found.kind == "all-reduce" else found
-        for name, found in host.collectives.items()
+        name: replace(collective, shots="one-shot") if collective.kind == "all-reduce" else collective
+        for name, collective in host.collectives.items()
     }
     is_alone = not both_shots or one_shot == dict(host.collectives)
     hosts = [host] if is_alone else [host, replace(host, collectives=one_shot)]
@@ -168,16 +168,18 @@ def _tried(host: Host, ways: Sequence[str], both_shots: bool) -> list[tuple[Peer
 
 
 def _shots(host: Host) -> str:
-    return next((one.shots for one in host.collectives.values() if one.kind == "all-reduce"), "")
+    return next(
+        (collective.shots for collective in host.collectives.values() if collective.kind == "all-reduce"), ""
+    )
 
 
-def _limit_ns(one: Pipeline, host: Host, times: PeerTimes) -> int:
+def _limit_ns(pipeline: Pipeline, host: Host, times: PeerTimes) -> int:
     """The longer of all GEMMs alone and all of the library's collectives alone."""
     collectives = 0
-    for name, found in host.collectives.items():
-        gemm = one.stage(name).gemm
-        size = ELEMENT_BYTES * gemm.m * (gemm.k if found.kind == "all-gather" else gemm.columns)
-        collectives += times.costs.time_ns(found.kind, size, host.gpus, times.link_factor)
+    for name, collective in host.collectives.items():
+        gemm = pipeline.stage(name).gemm
+        size = ELEMENT_BYTES * gemm.m * (gemm.k if collective.kind == "all-gather" else gemm.columns)
+        collectives += times.costs.time_ns(collective.kind, size, host.gpus, times.link_factor)
     return max(collectives, sum(ns for ns, _ in times.library.values()))
 
 
@@ -226,8 +228,8 @@ def history_text() -> str:
     scores = past_scores()
     known = (("sequence", "one after the other"), ("chunks", "chunks"), ("stores", "an epilogue that stores"))
     parts = [
-        f"{words} {one['median']} % (median) and {one['p90']} % (90 %) of {one['rows']} rows"
-        for one, words in ((scores[name], words) for name, words in known)
+        f"{words} {score['median']} % (median) and {score['p90']} % (90 %) of {score['rows']} rows"
+        for score, words in ((scores[name], words) for name, words in known)
     ]
     head = f"measured on {scores['measured_on']} one by one: off by {'; '.join(parts)}"
     tiles = past_tiles()

@@ -114,6 +114,6 @@ def dram_bytes_per_s(gemm: Gemm, taken_ns: float) -> float:
     return 2 * moved / max(1.0, taken_ns) * 1e9
 
 
-def parameters_of(one: Pipeline, host: Host) -> dict[str, int | str]:
+def parameters_of(pipeline: Pipeline, host: Host) -> dict[str, int | str]:
     """The pipeline's, with GPUs and link."""
-    return {**one.parameters, "gpus": host.gpus, "link": host.link.name}
+    return {**pipeline.parameters, "gpus": host.gpus, "link": host.link.name}

@@ -38,7 +38,7 @@ LIMIT_NS = 1_000_000_000  # of one wait: a second, a thousand times what a rank 
 
 
 def simulate_peers(
-    one: Pipeline,
+    pipeline: Pipeline,
     host: Host,
     way: PeerWay,
     device: Device,
@@ -54,9 +54,9 @@ def simulate_peers(
     given. `never`: ranks that do not begin at all. Raises `DescriptionError` for what has no kernels, times
     or room, `DeadlockError` naming rank, tile and semaphore where a wait is never over or takes `limit_ns`.
     """
-    require_types("simulate_peers", one=(one, Pipeline), host=(host, Host), way=(way, PeerWay))
-    times = times or times_of(one, host, way, device)
-    program = launches_of(one, host, way, device, times, unit)
+    require_types("simulate_peers", pipeline=(pipeline, Pipeline), host=(host, Host), way=(way, PeerWay))
+    times = times or times_of(pipeline, host, way, device)
+    program = launches_of(pipeline, host, way, device, times, unit)
     require_room(program, device)
     late = [None if rank in never else late for rank, late in enumerate(host.late_ns)]
     engine = PeerEngine(program, device, host.link, latencies_of(device), late, limit_ns)
@@ -73,7 +73,7 @@ def latencies_of(device: Device) -> Latencies:
 
 
 def times_of(
-    one: Pipeline, host: Host, way: PeerWay, device: Device, kernel_ns: Mapping[str, int] | None = None
+    pipeline: Pipeline, host: Host, way: PeerWay, device: Device, kernel_ns: Mapping[str, int] | None = None
 ) -> PeerTimes:
     """What kernels take on the device; `kernel_ns` are stages' measured times alone, where known.
 
@@ -81,14 +81,14 @@ def times_of(
     `DescriptionError` where nothing was measured on the device.
     """
     products, costs = _products(device), peer_costs_of(device.name)
-    tile_ns = {stage.name: _tile_ns(stage, products, device, costs.burst_ratio) for stage in one.stages}
+    tile_ns = {stage.name: _tile_ns(stage, products, device, costs.burst_ratio) for stage in pipeline.stages}
     ratios = {
-        name: taken / library_gemm(one.stage(name).gemm, device)[0]
+        name: taken / library_gemm(pipeline.stage(name).gemm, device)[0]
         for name, taken in (kernel_ns or {}).items()
-        if isinstance(one.stage(name).work, Gemm)
+        if isinstance(pipeline.stage(name).work, Gemm)
     }
     tile_ns = {name: round(taken * ratios.get(name, 1.0)) for name, taken in tile_ns.items()}
-    gemms = [stage for stage in one.stages if isinstance(stage.work, Gemm) and way.is_library]
+    gemms = [stage for stage in pipeline.stages if isinstance(stage.work, Gemm) and way.is_library]
     library = {
         stage.name: library_gemm(replace(stage.gemm, m=ceil(stage.gemm.m / way.chunks)), device)
         for stage in gemms
@@ -164,8 +164,12 @@ def _tile_ns(stage: Stage, products: ProductCosts, device: Device, burst_ratio: 
 def require_room(program: PeerProgram, device: Device) -> None:
     """Blocks that wait and come first may not hold every SM: what they wait for would have none."""
     for rank in range(program.devices):
-        own = [one for one in program.kernels if one.stage.device == rank and one.sender != "copy-engine"]
-        ahead = list(takewhile(lambda one: one.stream, own))
+        own = [
+            kernel
+            for kernel in program.kernels
+            if kernel.stage.device == rank and kernel.sender != "copy-engine"
+        ]
+        ahead = list(takewhile(lambda kernel: kernel.stream, own))
         held = sum(kernel.blocks for kernel in ahead)
         if len(ahead) < len(own) and held >= device.sm_count:
             names = ", ".join(f"{kernel.blocks} of {kernel.stage.name}" for kernel in ahead)
@@ -182,7 +186,7 @@ def _trace(engine: PeerEngine, program: PeerProgram, device: Device) -> Trace:
     sizes = [len(kernel.items) for kernel in kernels]
     tiles = np.array([item.tile for kernel in kernels for item in kernel.items], dtype=np.int64)
     stage = np.repeat(np.arange(len(kernels)), sizes)
-    done = [one for one in engine.traffic.done if one.row >= 0]
+    done = [transfer for transfer in engine.traffic.done if transfer.row >= 0]
     return Trace(
         header=_header(program, device),
         stage=stage,
@@ -207,9 +211,9 @@ def _trace(engine: PeerEngine, program: PeerProgram, device: Device) -> Trace:
     )
 
 
-def _waits(found: Sequence[tuple[int, int, int, int]]) -> Waits:
+def _waits(entries: Sequence[tuple[int, int, int, int]]) -> Waits:
     """All semaphores stand in one list, which the header has as one dependency."""
-    row, semaphore, start, end = np.array(sorted(found), dtype=np.int64).reshape(-1, 4).T
+    row, semaphore, start, end = np.array(sorted(entries), dtype=np.int64).reshape(-1, 4).T
     return Waits(row, np.zeros_like(row), semaphore, start, end)
 
 
@@ -230,7 +234,7 @@ def _header(program: PeerProgram, device: Device) -> Header:
         )
         for kernel in program.kernels
     )
-    values = tuple(one.awaited for one in program.semaphores)
+    values = tuple(semaphore.awaited for semaphore in program.semaphores)
     first, last = stages[0].name, stages[-1].name
     return Header(
         source="simulated",

@@ -53,7 +53,10 @@ class Traffic:
         self._env, self._link = env, link
         self._out, self._in = [0.0] * devices, [0.0] * devices
         self._queues: dict[tuple[int, int], deque[_Pending]] = {
-            (one, other): deque() for one in range(devices) for other in range(devices) if one != other
+            (source, other): deque()
+            for source in range(devices)
+            for other in range(devices)
+            if source != other
         }
         self._numbers = count()
         self.done: list[Transfer] = []
@@ -73,8 +76,8 @@ class Traffic:
 
     def _ask(self, row: int, source: int, target: int, size: int, rate: float, share: float) -> Event:
         arrived = Event(self._env)
-        one = _Pending(next(self._numbers), row, source, target, size, rate, share, arrived)
-        self._queues[source, target].append(one)
+        transfer = _Pending(next(self._numbers), row, source, target, size, rate, share, arrived)
+        self._queues[source, target].append(transfer)
         self._start(source, target)
         return arrived
 
@@ -89,19 +92,21 @@ class Traffic:
             while waiting and self._fits(waiting[0]):
                 self._begin(waiting.popleft())
 
-    def _fits(self, one: _Pending) -> bool:
-        return max(self._out[one.source], self._in[one.target]) + one.share <= FULL
+    def _fits(self, transfer: _Pending) -> bool:
+        return max(self._out[transfer.source], self._in[transfer.target]) + transfer.share <= FULL
 
-    def _begin(self, one: _Pending) -> None:
-        self._out[one.source] += one.share
-        self._in[one.target] += one.share
-        start, taken = int(self._env.now), max(1, round(one.bytes / one.rate * 1e9))
+    def _begin(self, transfer: _Pending) -> None:
+        self._out[transfer.source] += transfer.share
+        self._in[transfer.target] += transfer.share
+        start, taken = int(self._env.now), max(1, round(transfer.bytes / transfer.rate * 1e9))
 
         def end(_: Event) -> None:
-            self._out[one.source] -= one.share
-            self._in[one.target] -= one.share
-            self.done.append(Transfer(one.row, one.source, one.target, start, start + taken, one.bytes))
-            one.arrived.succeed()
-            self._start(one.source, one.target)
+            self._out[transfer.source] -= transfer.share
+            self._in[transfer.target] -= transfer.share
+            self.done.append(
+                Transfer(transfer.row, transfer.source, transfer.target, start, start + taken, transfer.bytes)
+            )
+            transfer.arrived.succeed()
+            self._start(transfer.source, transfer.target)
 
         Timer(self._env, end, NORMAL, taken)

@@ -57,7 +57,7 @@ class CopyEngines:
     def _bytes_per_ns(self, copy: SubmittedOperation) -> float:
         call = copy.memcpy
         alone = self._machine.bytes_per_s(call.direction, is_pinned=call.is_pinned) / 1e9
-        is_shared = any({one.memcpy.direction, call.direction} == {"h2d", "d2h"} for one in self._running)
+        is_shared = any({other.memcpy.direction, call.direction} == {"h2d", "d2h"} for other in self._running)
         return alone * (self._machine.duplex_share if is_shared else 1)
 
     def _tell(self) -> None:

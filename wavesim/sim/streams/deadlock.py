@@ -23,7 +23,7 @@ class StreamDeadlockError(DeadlockError):
 
     def __init__(self, reasons: Sequence[str]) -> None:
         self.reasons = tuple(reasons)
-        told = "\n".join(f"  {one}" for one in reasons)
+        told = "\n".join(f"  {reason}" for reason in reasons)
         super().__init__(detail=f"{told}\n{REMEDY}")
 
 
@@ -34,21 +34,21 @@ def why_stuck(
     blocked: Mapping[str, HostCall],
 ) -> list[str]:
     """What each unended operation and each host thread waits for, in the order of launches."""
-    reasons = [_why(one, submitted, fronts) for one in left]
+    reasons = [_why(operation, submitted, fronts) for operation in left]
     return reasons + [f"host thread {name} waits in {call}" for name, call in blocked.items()]
 
 
 def _why(
-    one: SubmittedOperation,
+    operation: SubmittedOperation,
     submitted: Sequence[SubmittedOperation],
     fronts: Mapping[str, SubmittedOperation],
 ) -> str:
-    front = fronts.get(one.queue)
-    if one.left_ns < 0 and front is not None and front is not one:
-        return f"{one.name} (stream {one.stream}) stands behind {front.name} in {one.queue}"
-    if one.left_ns < 0:
-        before = [submitted[number].name for number in one.turn if submitted[number].end_ns < 0]
-        return f"{one.name} (stream {one.stream}) waits for the end of {', '.join(before)}"
-    if isinstance(one.call, LaunchKernel) and one.start_ns >= 0:
-        return f"{one.name} holds its SM slots and spins until {one.call.until} has ended"
-    return f"{one.name} has no SM slot: blocks that spin hold them"
+    front = fronts.get(operation.queue)
+    if operation.left_ns < 0 and front is not None and front is not operation:
+        return f"{operation.name} (stream {operation.stream}) stands behind {front.name} in {operation.queue}"
+    if operation.left_ns < 0:
+        before = [submitted[number].name for number in operation.turn if submitted[number].end_ns < 0]
+        return f"{operation.name} (stream {operation.stream}) waits for the end of {', '.join(before)}"
+    if isinstance(operation.call, LaunchKernel) and operation.start_ns >= 0:
+        return f"{operation.name} holds its SM slots and spins until {operation.call.until} has ended"
+    return f"{operation.name} has no SM slot: blocks that spin hold them"

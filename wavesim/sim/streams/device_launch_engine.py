@@ -106,7 +106,7 @@ class LaunchEngine:
         self._issue(host, self._resident.request())
         self._env.process(self._start())
         self._env.run()
-        grids = [one.times() for one in self._runs]
+        grids = [run.times() for run in self._runs]
         return LaunchTimeline(self._machine, grids, self._blocks, self._pending)
 
     # --- what blocks do ---
@@ -122,7 +122,7 @@ class LaunchEngine:
             if call.block == position:
                 calls[call.warp].append(call)
         own = self._warp(run, position, None, calls.pop(None, []))
-        others = [self._env.process(self._warp(run, position, *one)) for one in calls.items()]
+        others = [self._env.process(self._warp(run, position, *warp_calls)) for warp_calls in calls.items()]
         yield from own
         if others:
             yield self._env.all_of(others)
@@ -141,7 +141,7 @@ class LaunchEngine:
     ) -> Process:
         """A warp that calls; the block's own works before, between and behind its calls."""
         worked_ns, block_ns = 0, run.grid.blocks_ns[position]
-        for call in sorted(calls, key=lambda one: one.after_ns):
+        for call in sorted(calls, key=lambda call: call.after_ns):
             wanted_ns = min(call.after_ns, block_ns) - worked_ns
             yield self._env.timeout(wanted_ns + self._machine.call_ns)
             worked_ns += wanted_ns

@@ -58,9 +58,9 @@ class LaunchMachine:
     def __post_init__(self) -> None:
         for name, least, most in (("pool", 1, 2**20), ("depth", 1, 24), ("resident_grids", 1, 2**16)):
             whole(f"machine {self.name}: {name}", getattr(self, name), least, most)
-        for one in fields(self):
-            if one.name.endswith("_ns"):
-                whole(f"machine {self.name}: {one.name}", getattr(self, one.name), 0, MOST_NS)
+        for figure in fields(self):
+            if figure.name.endswith("_ns"):
+                whole(f"machine {self.name}: {figure.name}", getattr(self, figure.name), 0, MOST_NS)
 
 
 @cache
@@ -112,11 +112,11 @@ class DeviceGrid:
         whole(f"grid {self.name}: threads", self.threads, 1, 1_024)
         for block_ns in self.blocks_ns:
             whole(f"grid {self.name}: a block's ns", block_ns, 1, MOST_NS)
-        for one in self.launches:
-            if one.block is not None and not 0 <= one.block < len(self.blocks_ns):
+        for launch in self.launches:
+            if launch.block is not None and not 0 <= launch.block < len(self.blocks_ns):
                 raise DescriptionError(
-                    f"grid {self.name}: block {shown(one.block)} launches {one.grid.name}; there are blocks "
-                    f"0 to {len(self.blocks_ns) - 1}"
+                    f"grid {self.name}: block {shown(launch.block)} launches {launch.grid.name}; there "
+                    f"are blocks 0 to {len(self.blocks_ns) - 1}"
                 )
 
     @property
@@ -126,7 +126,7 @@ class DeviceGrid:
         while waiting:
             grid = waiting.pop()
             yield grid
-            waiting += [one.grid for one in grid.launches]
+            waiting += [launch.grid for launch in grid.launches]
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class LaunchTimeline:
     @property
     def lost(self) -> int:
         """Launches that never ran."""
-        return sum(bool(one.lost) for one in self.grids)
+        return sum(bool(grid.lost) for grid in self.grids)
 
     @property
     def most_pending(self) -> int:
@@ -179,7 +179,7 @@ class LaunchTimeline:
 
     def grid(self, name: str) -> GridTimes:
         """The first grid of that name. Raises `KeyError`."""
-        for one in self.grids:
-            if one.name == name:
-                return one
+        for grid in self.grids:
+            if grid.name == name:
+                return grid
         raise KeyError(name)

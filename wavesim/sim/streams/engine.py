@@ -53,13 +53,13 @@ class StreamEngine:
         self._env = Environment()
         self._order = StreamOrder()
         self._submitted: list[SubmittedOperation] = []  # by their numbers in the order
-        self._done = {one.name: Event(self._env) for one in program.operations}
+        self._done = {named.name: Event(self._env) for named in program.operations}
         self._events: dict[str, SubmittedOperation] = {}  # what each event last stood for
-        self._places = {one.name: number for number, one in enumerate(program.streams)}
+        self._places = {named.name: number for number, named in enumerate(program.streams)}
         self._queues: dict[str, Store] = {}
         self._fronts: dict[str, SubmittedOperation] = {}
         self._dispatcher = Dispatcher(self._env, machine.device)
-        self._footprints = {one.name: self._footprint(one) for one in self._kernels()}
+        self._footprints = {named.name: self._footprint(named) for named in self._kernels()}
         self._copies = CopyEngines(self._env, machine, self._finish)
         self._host_functions = Store(self._env)
         self._blocks: list[BlockSpan] = []
@@ -73,7 +73,7 @@ class StreamEngine:
         for thread in self._program.threads:
             self._env.process(self._run_host(thread))
         self._env.run()
-        left = [one for one in self._submitted if one.is_operation and one.end_ns < 0]
+        left = [operation for operation in self._submitted if operation.is_operation and operation.end_ns < 0]
         if left or self._blocked:
             raise StreamDeadlockError(why_stuck(self._submitted, left, self._fronts, self._blocked))
         operations = operation_times(self._submitted, self._machine)
@@ -86,7 +86,7 @@ class StreamEngine:
             start_ns = int(self._env.now)
             yield self._env.timeout(self._call_ns(call))
             wait_ns = int(self._env.now)
-            pending = [one for one in self._make(call) if not one.processed]
+            pending = [event for event in self._make(call) if not event.processed]
             if pending:
                 self._blocked[thread.name] = call
                 yield self._env.all_of(pending)
@@ -123,11 +123,11 @@ class StreamEngine:
             case WaitEvent():
                 self._wait_event(call)
             case SynchronizeStream():
-                return [one.done for one in self._submitted if one.stream == call.stream]
+                return [operation.done for operation in self._submitted if operation.stream == call.stream]
             case SynchronizeEvent():
                 return [self._events[call.event].done] if self._is_recorded(call) else []
             case SynchronizeDevice():
-                return [one.done for one in self._submitted]
+                return [operation.done for operation in self._submitted]
         return []
 
     def _wait_event(self, call: WaitEvent) -> None:
@@ -153,11 +153,11 @@ class StreamEngine:
         turn = self._order.add(replace(ordered, after=(after,)) if after else ordered)
         done = self._done.get(name) or Event(self._env)
         submitted_ns = int(self._env.now) + self._machine.submit_ns
-        one = SubmittedOperation(
+        operation = SubmittedOperation(
             len(self._submitted), name, call, turn.ended, done, self._queue_of(call), submitted_ns
         )
-        self._submitted.append(one)
-        return one
+        self._submitted.append(operation)
+        return operation
 
     # --- hardware queues ---
 
@@ -167,113 +167,115 @@ class StreamEngine:
         place = 0 if call.stream == LEGACY else 1 + self._places[call.stream]
         return f"queue {place % self._machine.queues}"
 
-    def _enqueue(self, one: SubmittedOperation) -> None:
-        if one.queue not in self._queues:
-            self._queues[one.queue] = Store(self._env)
-            self._env.process(self._serve(one.queue))
-        self._queues[one.queue].put(one)
+    def _enqueue(self, operation: SubmittedOperation) -> None:
+        if operation.queue not in self._queues:
+            self._queues[operation.queue] = Store(self._env)
+            self._env.process(self._serve(operation.queue))
+        self._queues[operation.queue].put(operation)
 
     def _serve(self, queue: str) -> Process:
         """The front of a queue waits for its turn; only then comes what stands behind it."""
         before: SubmittedOperation | None = None
         while True:
-            one = yield self._queues[queue].get()
-            self._fronts[queue] = one
-            one.head_ns = int(self._env.now)
-            yield from self._until_turn(one)
-            one.behind = before
-            one.left_ns = int(self._env.now)
-            self._start(one)
-            before = one
+            operation = yield self._queues[queue].get()
+            self._fronts[queue] = operation
+            operation.head_ns = int(self._env.now)
+            yield from self._until_turn(operation)
+            operation.behind = before
+            operation.left_ns = int(self._env.now)
+            self._start(operation)
+            before = operation
             del self._fronts[queue]
 
-    def _until_turn(self, one: SubmittedOperation) -> Process:
+    def _until_turn(self, operation: SubmittedOperation) -> Process:
         """Until all that must come before has ended and what passes in between is over."""
-        waited = [other for other in self._before(one) if not self._follows_in_engine(one, other)]
+        waited = [other for other in self._before(operation) if not self._follows_in_engine(operation, other)]
         for other in waited:
             if not other.done.processed:
                 yield other.done
         last = max(waited, key=lambda other: other.end_ns, default=None)
-        begin_ns = max(one.submitted_ns, last.end_ns + self._gap_ns(last, one) if last else 0)
+        begin_ns = max(operation.submitted_ns, last.end_ns + self._gap_ns(last, operation) if last else 0)
         if begin_ns > self._env.now:
             yield self._env.timeout(begin_ns - int(self._env.now))
 
-    def _before(self, one: SubmittedOperation) -> list[SubmittedOperation]:
-        return [self._submitted[number] for number in sorted(one.turn)]
+    def _before(self, operation: SubmittedOperation) -> list[SubmittedOperation]:
+        return [self._submitted[number] for number in sorted(operation.turn)]
 
-    def _follows_in_engine(self, one: SubmittedOperation, other: SubmittedOperation) -> bool:
+    def _follows_in_engine(self, operation: SubmittedOperation, other: SubmittedOperation) -> bool:
         """Whether a copy engine that has the other copy already keeps the two in order by itself."""
-        if one.kind != "copy" or other.kind != "copy" or other.left_ns < 0:
+        if operation.kind != "copy" or other.kind != "copy" or other.left_ns < 0:
             return False
         engine = self._machine.engine
-        return engine(one.memcpy.direction) == engine(other.memcpy.direction)
+        return engine(operation.memcpy.direction) == engine(other.memcpy.direction)
 
-    def _gap_ns(self, before: SubmittedOperation, one: SubmittedOperation) -> int:
-        if not one.is_operation:
+    def _gap_ns(self, before: SubmittedOperation, operation: SubmittedOperation) -> int:
+        if not operation.is_operation:
             return 0
-        is_same_stream = before.stream == one.stream
+        is_same_stream = before.stream == operation.stream
         is_after_kernel = before.kind == "kernel" or isinstance(before.call, RecordEvent)
-        if one.kind == "kernel" and is_same_stream and is_after_kernel:
+        if operation.kind == "kernel" and is_same_stream and is_after_kernel:
             return self._machine.boundary_ns
         return self._machine.handover_ns
 
-    def _start(self, one: SubmittedOperation) -> None:
-        match one.call:
+    def _start(self, operation: SubmittedOperation) -> None:
+        match operation.call:
             case LaunchKernel():
-                self._launch(one)
+                self._launch(operation)
             case Memcpy():
-                self._copies.take(one)
+                self._copies.take(operation)
             case LaunchHostFunction():
-                self._host_functions.put(one)
+                self._host_functions.put(operation)
             case _:
-                self._finish(one)
+                self._finish(operation)
 
     def _complete(self, record: SubmittedOperation) -> Process:
         """An event is complete when all that its stream held has ended; it takes no place in a queue."""
         yield from self._until_turn(record)
         self._finish(record)
 
-    def _finish(self, one: SubmittedOperation) -> None:
-        one.end_ns = int(self._env.now)
-        if one.start_ns < 0:
-            one.start_ns = one.end_ns
-        one.done.succeed()
+    def _finish(self, operation: SubmittedOperation) -> None:
+        operation.end_ns = int(self._env.now)
+        if operation.start_ns < 0:
+            operation.start_ns = operation.end_ns
+        operation.done.succeed()
 
     # --- what operations do ---
 
     def _run_host_functions(self) -> Process:
         """One thread of the driver calls them, one after the other."""
         while True:
-            one = yield self._host_functions.get()
+            operation = yield self._host_functions.get()
             yield self._env.timeout(self._machine.host_function_ns)
-            one.start_ns = int(self._env.now)
-            yield self._env.timeout(one.call.ns)
-            self._finish(one)
+            operation.start_ns = int(self._env.now)
+            yield self._env.timeout(operation.call.ns)
+            self._finish(operation)
 
     def _kernels(self) -> list[LaunchKernel]:
-        return [one for one in self._program.operations if isinstance(one, LaunchKernel)]
+        return [operation for operation in self._program.operations if isinstance(operation, LaunchKernel)]
 
     def _footprint(self, call: LaunchKernel) -> Footprint:
         return footprint(self._machine.device, Kernel(call.name, Grid(call.blocks), call.block))
 
-    def _launch(self, one: SubmittedOperation) -> None:
-        call = one.kernel
-        one.blocks_left = call.blocks
+    def _launch(self, operation: SubmittedOperation) -> None:
+        call = operation.kernel
+        operation.blocks_left = call.blocks
         priority = self._program.stream(call.stream).clamped_priority
-        process = partial(self._block, one)
-        grid = QueuedGrid(one.name, one.number, self._footprints[one.name], process, 0, call.blocks)
+        process = partial(self._block, operation)
+        grid = QueuedGrid(
+            operation.name, operation.number, self._footprints[operation.name], process, 0, call.blocks
+        )
         grid.priority = priority
         self._dispatcher.enqueue(grid)
 
-    def _block(self, one: SubmittedOperation, _position: int, sm: int, slot: int) -> Process:
+    def _block(self, operation: SubmittedOperation, _position: int, sm: int, slot: int) -> Process:
         begin_ns = int(self._env.now)
-        one.start_ns = begin_ns if one.start_ns < 0 else one.start_ns
-        until = self._done.get(one.kernel.until)
+        operation.start_ns = begin_ns if operation.start_ns < 0 else operation.start_ns
+        until = self._done.get(operation.kernel.until)
         if until is not None and not until.processed:
             yield until
-        yield self._env.timeout(one.kernel.block_ns)
-        self._blocks.append(BlockSpan(one.name, sm, slot, begin_ns, int(self._env.now)))
-        self._dispatcher.release(sm, slot, self._footprints[one.name])
-        one.blocks_left -= 1
-        if not one.blocks_left:
-            self._finish(one)
+        yield self._env.timeout(operation.kernel.block_ns)
+        self._blocks.append(BlockSpan(operation.name, sm, slot, begin_ns, int(self._env.now)))
+        self._dispatcher.release(sm, slot, self._footprints[operation.name])
+        operation.blocks_left -= 1
+        if not operation.blocks_left:
+            self._finish(operation)

@@ -260,7 +260,9 @@ EXAMPLES = (
 
 def example(name: str) -> StreamExample:
     """The example of that name. Raises `DescriptionError`."""
-    for one in EXAMPLES:
-        if one.name == name:
-            return one
-    raise DescriptionError(f"example is {shown(name)}; known are: {'; '.join(one.name for one in EXAMPLES)}")
+    for example in EXAMPLES:
+        if example.name == name:
+            return example
+    raise DescriptionError(
+        f"example is {shown(name)}; known are: {'; '.join(example.name for example in EXAMPLES)}"
+    )

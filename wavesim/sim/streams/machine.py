@@ -62,12 +62,12 @@ class StreamMachine:
         whole(f"machine {self.name}: queues", self.queues, 1, 32)
         whole(f"machine {self.name}: copy_engines", self.copy_engines, 1, MOST_ENGINES)
         real(f"machine {self.name}: duplex_share", self.duplex_share, 0.1, 1)
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if one.name.endswith("_bytes_per_s"):
-                real(f"machine {self.name}: {one.name}", value, 1e6, 1e15)
-            elif one.name.endswith("_ns"):
-                whole(f"machine {self.name}: {one.name}", value, 0, MOST_NS)
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name.endswith("_bytes_per_s"):
+                real(f"machine {self.name}: {field.name}", value, 1e6, 1e15)
+            elif field.name.endswith("_ns"):
+                whole(f"machine {self.name}: {field.name}", value, 0, MOST_NS)
 
     def engine(self, direction: Direction) -> int:
         """Which copy engine does it: one per direction, a third within the device, as far as there are."""
@@ -82,7 +82,9 @@ class StreamMachine:
         return self.d2h_bytes_per_s if is_pinned else self.pageable_d2h_bytes_per_s
 
 
-FIGURES = tuple(one.name for one in fields(StreamMachine) if one.name not in ("name", "device", "source"))
+FIGURES = tuple(
+    field.name for field in fields(StreamMachine) if field.name not in ("name", "device", "source")
+)
 
 
 def machine_names() -> tuple[str, ...]:

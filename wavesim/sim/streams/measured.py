@@ -82,29 +82,34 @@ class ComparedProgram:
 
 def newest_run() -> MeasuredStreams | None:
     """The newest run that is shipped, by its file's name; None where there is none."""
-    found = sorted(RUNS.glob("*.json"))
-    return load_measured(found[-1]) if found else None
+    paths = sorted(RUNS.glob("*.json"))
+    return load_measured(paths[-1]) if paths else None
 
 
 def compared(measured: MeasuredStreams) -> tuple[ComparedProgram, ...]:
     """Each measured program, simulated on the machine of the same run."""
-    return tuple(_compared(one, measured.machine) for one in measured.programs)
+    return tuple(_compared(program, measured.machine) for program in measured.programs)
 
 
-def _compared(one: MeasuredProgram, machine: StreamMachine) -> ComparedProgram:
-    machine = one.example.machine(machine)
-    timeline = simulate_streams(one.example.program(machine), machine)
+def _compared(program: MeasuredProgram, machine: StreamMachine) -> ComparedProgram:
+    machine = program.example.machine(machine)
+    timeline = simulate_streams(program.example.program(machine), machine)
     ends = from_first_kernel(timeline)
-    off = [abs(ends[name][1] - end) for name, (_, end) in one.spans_ns.items()]
-    worst = None if one.is_held_back else max(off, default=0) / one.median_ns
-    return ComparedProgram(one.example.name, one.example.queues, timeline.end_ns, one.median_ns, worst)
+    off = [abs(ends[name][1] - end) for name, (_, end) in program.spans_ns.items()]
+    worst = None if program.is_held_back else max(off, default=0) / program.median_ns
+    return ComparedProgram(
+        program.example.name, program.example.queues, timeline.end_ns, program.median_ns, worst
+    )
 
 
 def from_first_kernel(timeline: StreamTimeline) -> Spans:
     """Start and end of each operation, in ns from the start of the first kernel."""
-    starts = [one.start_ns for one in timeline.operations if one.kind == "kernel"]
+    starts = [operation.start_ns for operation in timeline.operations if operation.kind == "kernel"]
     first_ns = min(starts, default=0)
-    return {one.name: (one.start_ns - first_ns, one.end_ns - first_ns) for one in timeline.operations}
+    return {
+        operation.name: (operation.start_ns - first_ns, operation.end_ns - first_ns)
+        for operation in timeline.operations
+    }
 
 
 def load_measured(path: str | Path) -> MeasuredStreams:
@@ -127,8 +132,8 @@ def _measured(value: Any) -> MeasuredStreams:
     programs = value["programs"]
     if not isinstance(programs, list) or len(programs) > MOST_PROGRAMS:
         raise ValueError(f"programs must be a list of at most {MOST_PROGRAMS}")
-    found = tuple(_program(one, number) for number, one in enumerate(programs))
-    return MeasuredStreams(machine, date, _text(value, "commit"), found)
+    read = tuple(_program(program, number) for number, program in enumerate(programs))
+    return MeasuredStreams(machine, date, _text(value, "commit"), read)
 
 
 def _figures(value: Any) -> dict[str, Any]:
@@ -141,20 +146,20 @@ def _figures(value: Any) -> dict[str, Any]:
 
 
 def _program(value: Any, number: int) -> MeasuredProgram:
-    known = {one.name: one for one in EXAMPLES}
+    known = {entry.name: entry for entry in EXAMPLES}
     name = _text(value, "name")
     if name not in known:
         raise ValueError(f"programs[{number}]: no example is called {shown(name)}")
     rounds = value["rounds_ns"]
     if not isinstance(rounds, list) or not 1 <= len(rounds) <= MOST_ROUNDS:
         raise ValueError(f"programs[{number}]: rounds_ns must hold 1 to {MOST_ROUNDS} times")
-    times = tuple(_time(one, 1, f"programs[{number}]: rounds_ns") for one in rounds)
+    times = tuple(_time(entry, 1, f"programs[{number}]: rounds_ns") for entry in rounds)
     spans = {
-        str(operation): tuple(_time(one, -MOST_NS, f"programs[{number}]: {operation}") for one in span)
+        str(operation): tuple(_time(entry, -MOST_NS, f"programs[{number}]: {operation}") for entry in span)
         for operation, span in dict(value["spans_ns"]).items()
     }
     example = replace(known[name], queues=_queues(value["queues"], number))
-    names = {one.name for one in example.make(1).operations}
+    names = {entry.name for entry in example.make(1).operations}
     for operation, span in spans.items():
         if operation not in names or len(span) != 2:
             raise ValueError(f"programs[{number}]: spans_ns of {shown(operation)} is no start and end of it")

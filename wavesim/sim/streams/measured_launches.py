@@ -90,15 +90,15 @@ class MeasuredLaunches:
             complete_ns=round(self.complete_ns),
         )
 
-    def simulated_ns(self, one: MeasuredUneven) -> int:
+    def simulated_ns(self, uneven: MeasuredUneven) -> int:
         """The same work on that machine."""
         item_ns, child_ns = max(1, round(self.item_ns)), max(1, round(self.child_ns))
-        work = UnevenWork(one.launcher, one.threshold, item_ns=item_ns, child_ns=child_ns)
+        work = UnevenWork(uneven.launcher, uneven.threshold, item_ns=item_ns, child_ns=child_ns)
         return simulate_launches(work.grid(), self.machine).end_ns
 
-    def error(self, one: MeasuredUneven) -> float:
+    def error(self, uneven: MeasuredUneven) -> float:
         """Simulated over measured, less 1. Raises `ZeroDivisionError` for a way that has no time."""
-        return self.simulated_ns(one) / one.time_ns - 1
+        return self.simulated_ns(uneven) / uneven.time_ns - 1
 
     def text(self) -> str:
         """A line for each stream, the pool, the levels, and each way to do the uneven work."""
@@ -116,12 +116,12 @@ class MeasuredLaunches:
         )
         lines.append(f"pool: {self.pool:,} launches; deepest level: {self.deepest}")
         lines.append("who launches  from items  measured, µs  simulated, µs  items missing")
-        for one in self.uneven:
-            since = "" if one.launcher == "nobody" else str(one.threshold)
-            simulated = f"{self.simulated_ns(one) / 1e3:13,.1f}"
-            measured = f"{one.time_ns / 1e3:,.1f}" if one.time_ns else "none"
-            missing = one.failed or f"{one.items_missing:13,}"
-            lines.append(f"{one.launcher:12}  {since:>10}  {measured:>12}  {simulated}  {missing}")
+        for uneven in self.uneven:
+            since = "" if uneven.launcher == "nobody" else str(uneven.threshold)
+            simulated = f"{self.simulated_ns(uneven) / 1e3:13,.1f}"
+            measured = f"{uneven.time_ns / 1e3:,.1f}" if uneven.time_ns else "none"
+            missing = uneven.failed or f"{uneven.items_missing:13,}"
+            lines.append(f"{uneven.launcher:12}  {since:>10}  {measured:>12}  {simulated}  {missing}")
         return "\n".join(lines)
 
 
@@ -149,12 +149,12 @@ def _launches(data: dict[str, Any]) -> MeasuredLaunches:
     sm_count = whole("sm_count", data["device"]["sm_count"], 1, 65_536)
     threads = whole("max_threads_per_sm", data["device"]["max_threads_per_sm"], THREADS, 65_536)
     child_ns = _child_ns(data["children"], sm_count * (threads // THREADS))
-    alone_ns = [one.time_ns for one in uneven if one.launcher == "nobody" and one.time_ns]
+    alone_ns = [row.time_ns for row in uneven if row.launcher == "nobody" and row.time_ns]
     if not alone_ns:
         raise ValueError("uneven has no times of nobody, which say what an item takes")
     whole("callers", len(data["callers"]), 1, MOST_ROWS)
     family = data.get("family")
-    found = MeasuredLaunches(
+    launches = MeasuredLaunches(
         device=bounded_text("device", data["device"]["name"]),
         date=bounded_text("date", data["date"]),
         commit=bounded_text("commit", data["commit"]),
@@ -169,24 +169,24 @@ def _launches(data: dict[str, Any]) -> MeasuredLaunches:
         complete_ns=0.0,
         one_child_ns=max(0.0, _added_ns(family) - calls[OF_CALLS]["call_ns"] - child_ns) if family else None,
     )
-    return _calibrated(found)
+    return _calibrated(launches)
 
 
-def _calibrated(found: MeasuredLaunches) -> MeasuredLaunches:
+def _calibrated(launches: MeasuredLaunches) -> MeasuredLaunches:
     """With what the way of the fewest launches takes longer than simulated, if any has a time."""
-    for one in reversed(found.uneven):
-        if one.launcher == "block" and one.time_ns:
-            missing_ns = one.time_ns - found.simulated_ns(one)
-            return replace(found, complete_ns=max(0.0, missing_ns), calibrated_by=one)
-    return found
+    for uneven in reversed(launches.uneven):
+        if uneven.launcher == "block" and uneven.time_ns:
+            missing_ns = uneven.time_ns - launches.simulated_ns(uneven)
+            return replace(launches, complete_ns=max(0.0, missing_ns), calibrated_by=uneven)
+    return launches
 
 
-def _between_begins(one: Any) -> float:
+def _between_begins(row: Any) -> float:
     """Of a row of callers: the median time between two begins."""
-    numbers = (whole(name, one[name], 1, 2**20) for name in ("blocks", "warps", "lanes", "count"))
+    numbers = (whole(name, row[name], 1, 2**20) for name in ("blocks", "warps", "lanes", "count"))
     begins = whole("launches of callers", prod(numbers), 2, 2**20)
-    whole("rounds of callers", len(one["rounds"]), 1, MOST_ROUNDS)
-    return median(real("beginning_ns", run["beginning_ns"], 0, MOST_NS) for run in one["rounds"]) / (
+    whole("rounds of callers", len(row["rounds"]), 1, MOST_ROUNDS)
+    return median(real("beginning_ns", run["beginning_ns"], 0, MOST_NS) for run in row["rounds"]) / (
         begins - 1
     )
 
@@ -194,8 +194,10 @@ def _between_begins(one: Any) -> float:
 def _added_ns(family: Any) -> float:
     """What a child adds to its parent's time."""
     whole("rounds of family", min(len(family["one_ns"]), len(family["none_ns"])), 1, MOST_ROUNDS)
-    one, none = (median(real(name, ns, 0, MOST_NS) for ns in family[name]) for name in ("one_ns", "none_ns"))
-    return one - none
+    with_child, none = (
+        median(real(name, ns, 0, MOST_NS) for ns in family[name]) for name in ("one_ns", "none_ns")
+    )
+    return with_child - none
 
 
 def _child_ns(children: Any, places: int) -> float:
@@ -208,16 +210,16 @@ def _child_ns(children: Any, places: int) -> float:
 
 def _figures(runs: Any) -> dict[str, float]:
     whole("calls", len(runs), 1, MOST_ROUNDS)
-    return {name: median(real(name, one[name], 0, MOST_NS) for one in runs) for name in FIGURES}
+    return {name: median(real(name, run[name], 0, MOST_NS) for run in runs) for name in FIGURES}
 
 
-def _uneven(one: Any) -> MeasuredUneven:
-    if one["launcher"] not in get_args(Launcher):
-        raise ValueError(f"launcher is {shown(one['launcher'])}; it is one of {', '.join(LAUNCHERS)}")
-    threshold = 1 if one["threshold"] is None else whole("threshold", one["threshold"], 1, 2**20)
-    if "failed" in one:
-        return MeasuredUneven(one["launcher"], threshold, failed=bounded_text("failed", one["failed"]))
-    rounds = [real("rounds_ns", ns, 0, MOST_NS) for ns in one["rounds_ns"]]
+def _uneven(row: Any) -> MeasuredUneven:
+    if row["launcher"] not in get_args(Launcher):
+        raise ValueError(f"launcher is {shown(row['launcher'])}; it is one of {', '.join(LAUNCHERS)}")
+    threshold = 1 if row["threshold"] is None else whole("threshold", row["threshold"], 1, 2**20)
+    if "failed" in row:
+        return MeasuredUneven(row["launcher"], threshold, failed=bounded_text("failed", row["failed"]))
+    rounds = [real("rounds_ns", ns, 0, MOST_NS) for ns in row["rounds_ns"]]
     time_ns = median(rounds) if rounds else 0.0
-    missing = whole("items_missing", one["items_missing"])
-    return MeasuredUneven(one["launcher"], threshold, time_ns, whole("lost", one["lost"]), missing)
+    missing = whole("items_missing", row["items_missing"])
+    return MeasuredUneven(row["launcher"], threshold, time_ns, whole("lost", row["lost"]), missing)

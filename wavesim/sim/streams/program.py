@@ -213,7 +213,7 @@ class StreamProgram:
     def __post_init__(self) -> None:
         whole(f"{self.name}: streams", len(self.streams), 0, MOST_STREAMS)
         whole(f"{self.name}: host threads", len(self.threads), 1, MOST_THREADS)
-        whole(f"{self.name}: calls", sum(len(one.calls) for one in self.threads), 1, MOST_CALLS)
+        whole(f"{self.name}: calls", sum(len(thread.calls) for thread in self.threads), 1, MOST_CALLS)
         self._require_known_streams()
         self._require_known_operations()
 
@@ -232,10 +232,10 @@ class StreamProgram:
         """The stream of that name. Raises `KeyError`."""
         if name == LEGACY:
             return CudaStream(LEGACY)
-        return next(one for one in self.streams if one.name == name)
+        return next(stream for stream in self.streams if stream.name == name)
 
     def _require_known_streams(self) -> None:
-        names = [one.name for one in self.streams]
+        names = [stream.name for stream in self.streams]
         for name, following in pairwise(sorted(names)):
             if name == following:
                 raise DescriptionError(f"{self.name}: two streams are called {shown(name)}; rename one")
@@ -253,15 +253,15 @@ class StreamProgram:
 
     def _require_known_operations(self) -> None:
         seen: set[str] = set()
-        for one in self.operations:
-            if one.name in seen:
+        for operation in self.operations:
+            if operation.name in seen:
                 raise DescriptionError(
-                    f"{self.name}: two operations are called {shown(one.name)}; rename one"
+                    f"{self.name}: two operations are called {shown(operation.name)}; rename one"
                 )
-            seen.add(one.name)
-        for one in self.operations:
-            if isinstance(one, LaunchKernel) and one.until and one.until not in seen:
+            seen.add(operation.name)
+        for operation in self.operations:
+            if isinstance(operation, LaunchKernel) and operation.until and operation.until not in seen:
                 raise DescriptionError(
-                    f"{self.name}: kernel {shown(one.name)} spins until {shown(one.until)} has ended, and no "
-                    "operation is called so"
+                    f"{self.name}: kernel {shown(operation.name)} spins until {shown(operation.until)} has "
+                    "ended, and no operation is called so"
                 )

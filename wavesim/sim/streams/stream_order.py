@@ -94,7 +94,7 @@ class Turns:
 def turns_of(operations: Sequence[StreamOperation]) -> Turns:
     """When the turn of each of these, in the order of their launches, comes."""
     order = StreamOrder()
-    return Turns(tuple(order.add(one) for one in operations), order.host_waits)
+    return Turns(tuple(order.add(operation) for operation in operations), order.host_waits)
 
 
 class StreamOrder:
@@ -109,23 +109,29 @@ class StreamOrder:
         self._legacy: dict[tuple[str, str], list[int]] = {}
         self._host: dict[str, int] = {}
 
-    def add(self, one: StreamOperation) -> Turn:
+    def add(self, operation: StreamOperation) -> Turn:
         """The turn of the next launch. Raises `KeyError` where it comes after one that was not launched."""
-        number = self._numbers[one.name] = len(self._operations)
-        self._operations.append(one)
-        place = (one.process, one.device)
-        before = self._last.setdefault((*place, one.stream), [])
-        is_early = one.is_dependent and bool(before) and self._triggers_early(before[-1])
+        number = self._numbers[operation.name] = len(self._operations)
+        self._operations.append(operation)
+        place = (operation.process, operation.device)
+        before = self._last.setdefault((*place, operation.stream), [])
+        is_early = operation.is_dependent and bool(before) and self._triggers_early(before[-1])
         started = {before[-1]} if is_early else set()
-        ended = {*(() if is_early else before), *self._across(place, one), *self._named(one.after)}
-        if one.host_after:
-            self.host_waits[number] = HostWait(self._named(one.host_after), self._host.get(one.process))
-            self._host[one.process] = number
+        ended = {
+            *(() if is_early else before),
+            *self._across(place, operation),
+            *self._named(operation.after),
+        }
+        if operation.host_after:
+            self.host_waits[number] = HostWait(
+                self._named(operation.host_after), self._host.get(operation.process)
+            )
+            self._host[operation.process] = number
         if not is_early:
             before.clear()
         before.append(number)  # behind an early start both may still run: what comes next waits for both
-        started |= self._named(one.after_start)
-        return Turn(frozenset(ended), frozenset(started - ended), self._host.get(one.process))
+        started |= self._named(operation.after_start)
+        return Turn(frozenset(ended), frozenset(started - ended), self._host.get(operation.process))
 
     def _triggers_early(self, number: int) -> bool:
         before = self._operations[number]
@@ -134,13 +140,13 @@ class StreamOrder:
     def _named(self, names: Sequence[str]) -> frozenset[int]:
         return frozenset(self._numbers[name] for name in names)
 
-    def _across(self, place: tuple[str, str], one: StreamOperation) -> list[int]:
+    def _across(self, place: tuple[str, str], operation: StreamOperation) -> list[int]:
         """What the legacy default stream orders: it after blocking streams, and these after it."""
-        if one.stream == LEGACY:
+        if operation.stream == LEGACY:
             used = self._blocking.pop(place, set())
             self._legacy[place] = self._last[*place, LEGACY]
             return [number for stream in sorted(used) for number in self._last[*place, stream]]
-        if not one.is_blocking:
+        if not operation.is_blocking:
             return []
-        self._blocking.setdefault(place, set()).add(one.stream)
+        self._blocking.setdefault(place, set()).add(operation.stream)
         return list(self._legacy.get(place, ()))

@@ -81,28 +81,28 @@ class StreamTimeline:
     @property
     def end_ns(self) -> int:
         """When the last operation had ended and the last call returned."""
-        return max([one.end_ns for one in self.operations] + [one.end_ns for one in self.host], default=0)
+        return max([span.end_ns for span in self.operations] + [span.end_ns for span in self.host], default=0)
 
     @property
     def false_ns(self) -> int:
         """Time that operations were ready and stood behind others in a hardware queue, added up."""
-        return sum(one.false_ns for one in self.operations)
+        return sum(operation.false_ns for operation in self.operations)
 
     @property
     def busiest(self) -> tuple[str, int]:
         """The copy engine, or "kernels", that was busy for longest, and for how many nanoseconds."""
         spans: dict[str, list[tuple[int, int]]] = {"kernels": []}
-        for one in self.operations:
-            name = "kernels" if one.kind == "kernel" else one.engine
-            spans.setdefault(name, []).append((one.start_ns, one.end_ns))
+        for operation in self.operations:
+            name = "kernels" if operation.kind == "kernel" else operation.engine
+            spans.setdefault(name, []).append((operation.start_ns, operation.end_ns))
         return max(((name, _covered_ns(each)) for name, each in spans.items()), key=lambda pair: pair[1])
 
     def operation(self, name: str) -> OperationTimes:
         """The operation of that name. Raises `DescriptionError`."""
-        for one in self.operations:
-            if one.name == name:
-                return one
-        names = ", ".join(one.name for one in self.operations)
+        for operation in self.operations:
+            if operation.name == name:
+                return operation
+        names = ", ".join(operation.name for operation in self.operations)
         raise DescriptionError(f"operation is {shown(name)}; there are {names[:400]}")
 
 
@@ -111,51 +111,64 @@ def operation_times(
 ) -> tuple[OperationTimes, ...]:
     """The times of kernels, copies and host functions that were submitted, in the order of their calls."""
     known: dict[str, set[int]] = {}  # by stream: what its earlier operations have waited for already
-    return tuple(_times(one, submitted, machine, known) for one in submitted if one.is_operation)
+    return tuple(
+        _times(operation, submitted, machine, known) for operation in submitted if operation.is_operation
+    )
 
 
 def _times(
-    one: SubmittedOperation,
+    operation: SubmittedOperation,
     submitted: Sequence[SubmittedOperation],
     machine: StreamMachine,
     known: dict[str, set[int]],
 ) -> OperationTimes:
-    ready_ns = max([one.submitted_ns, *(submitted[number].end_ns for number in one.turn)])
-    is_held = one.behind is not None and one.head_ns > ready_ns and one.behind.stream != one.stream
-    seen = known.setdefault(one.stream, set())
-    after = _others(one, one.stream, submitted) - seen
+    ready_ns = max([operation.submitted_ns, *(submitted[number].end_ns for number in operation.turn)])
+    is_held = (
+        operation.behind is not None
+        and operation.head_ns > ready_ns
+        and operation.behind.stream != operation.stream
+    )
+    seen = known.setdefault(operation.stream, set())
+    after = _others(operation, operation.stream, submitted) - seen
     seen |= after
     return OperationTimes(
-        *(one.name, one.kind, one.stream, one.queue, _engine(one, machine)),
-        *(one.submitted_ns, ready_ns, one.head_ns, one.left_ns, one.start_ns, one.end_ns),
+        *(operation.name, operation.kind, operation.stream, operation.queue, _engine(operation, machine)),
+        *(
+            operation.submitted_ns,
+            ready_ns,
+            operation.head_ns,
+            operation.left_ns,
+            operation.start_ns,
+            operation.end_ns,
+        ),
         after=tuple(submitted[number].name for number in sorted(after)),
-        held_by=_words(one.behind) if is_held else "",
+        held_by=_words(operation.behind) if is_held else "",
     )
 
 
-def _engine(one: SubmittedOperation, machine: StreamMachine) -> str:
-    if one.kind == "copy":
-        return f"copy engine {machine.engine(one.memcpy.direction)}"
-    return "SMs" if one.kind == "kernel" else "driver's thread"
+def _engine(operation: SubmittedOperation, machine: StreamMachine) -> str:
+    if operation.kind == "copy":
+        return f"copy engine {machine.engine(operation.memcpy.direction)}"
+    return "SMs" if operation.kind == "kernel" else "driver's thread"
 
 
-def _others(one: SubmittedOperation, stream: str, submitted: Sequence[SubmittedOperation]) -> set[int]:
+def _others(operation: SubmittedOperation, stream: str, submitted: Sequence[SubmittedOperation]) -> set[int]:
     """Numbers of operations of other streams than this that it came after, by way of events too."""
-    found: set[int] = set()
-    for number in one.turn:
+    others: set[int] = set()
+    for number in operation.turn:
         other = submitted[number]
         if not other.is_operation:
-            found |= _others(other, stream, submitted)
+            others |= _others(other, stream, submitted)
         elif other.stream != stream:
-            found.add(number)
-    return found
+            others.add(number)
+    return others
 
 
-def _words(one: SubmittedOperation | None) -> str:
+def _words(operation: SubmittedOperation | None) -> str:
     """An operation's name; of a wait for an event, its call."""
-    if one is None:
+    if operation is None:
         return ""
-    return one.name if one.is_operation else str(one.call)
+    return operation.name if operation.is_operation else str(operation.call)
 
 
 def _covered_ns(spans: Sequence[tuple[int, int]]) -> int:

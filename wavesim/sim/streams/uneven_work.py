@@ -51,7 +51,7 @@ class UnevenWork:
         of_blocks = [items_of(range(at * THREADS, (at + 1) * THREADS)) for at in range(self.blocks)]
         own_ns = [max(1, self.item_ns * max(map(self._own, items))) for items in of_blocks]
         launches = [
-            one for at, items in enumerate(of_blocks) for one in self._launches(at, items, own_ns[at])
+            launch for at, items in enumerate(of_blocks) for launch in self._launches(at, items, own_ns[at])
         ]
         if self.launcher == "grid":
             gathered = sum((self._children(items) for items in of_blocks), 0)
@@ -64,7 +64,7 @@ class UnevenWork:
 
     def _children(self, items: Sequence[int]) -> int:
         """Blocks of the children of some threads, a thread per item."""
-        return sum(-(-one // THREADS) for one in items if one >= self.threshold)
+        return sum(-(-count // THREADS) for count in items if count >= self.threshold)
 
     def _launches(self, at: int, items: Sequence[int], own_ns: int) -> Iterator[ChildLaunch]:
         sizes = {"thread": 1, "warp": WARP_SIZE, "block": THREADS}
