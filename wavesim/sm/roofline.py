@@ -23,11 +23,6 @@ class Roofline:
             if not getattr(self, name) > 0:
                 raise DescriptionError(f"{name} is {getattr(self, name)!r}; it must be above 0")
 
-    @property
-    def ridge(self) -> float:
-        """Flops per byte from which on computing is the limit."""
-        return self.flops_per_s / self.bytes_per_s
-
     def attainable(self, intensity: float) -> float:
         """Flop/s that a kernel of `intensity` flops per byte reaches at most."""
         return min(self.flops_per_s, intensity * self.bytes_per_s)

@@ -7,7 +7,6 @@ import pytest
 from wavesim.errors import RecordingError
 from wavesim.sm.loads import LoadLoop, simulated_share
 from wavesim.sm.measured_loads import FILE, read_loads, shipped_loads
-from wavesim.teaching.latency import measured_points
 
 MOST_ERROR, LEAST_POINTS = 0.10, 12
 
@@ -63,13 +62,6 @@ def test_a_file_of_something_else_is_refused_with_its_name(tmp_path, changes, sa
     with pytest.raises(RecordingError, match=said) as caught:
         read_loads(written(tmp_path, **changes))
     assert "lab.json" in str(caught.value)
-
-
-def test_the_notebook_says_that_nothing_was_measured_or_shows_all_that_was():
-    said = measured_points()
-    found = shipped_loads()
-    assert (found is None) == (not FILE.is_file())
-    assert said.startswith("Not measured yet" if found is None else f"Measured on {found.device}")
 
 
 @pytest.mark.skipif(not FILE.is_file(), reason="the latency lab was not measured yet")

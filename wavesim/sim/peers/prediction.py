@@ -1,4 +1,4 @@
-"""Which way of communicating pays: every way simulated, the best, what of it is hidden, from which M on.
+"""Which way of communicating pays: every way simulated, the best, what of it is hidden.
 
 Example: of M x 6144 x 12288 and its all-reduce on two H200s at M = 2,048 one after the other takes 0.6 ms; a
 GEMM whose tiles leave as they are made beside 8 SMs that add 0.5. All simulated; `NOTE` says how such times
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.errors import DescriptionError
-from wavesim.model.collective import ELEMENT_BYTES, Collective
+from wavesim.model.collective import ELEMENT_BYTES
 from wavesim.model.device import Device
 from wavesim.model.host import Host
 from wavesim.model.kernel import Gemm
@@ -35,7 +35,6 @@ TRIED = (
 )
 ONE_SHOT = ("stores", "plain-stores")  # ways whose all-reduces can be of one shot: the GEMM sends to all
 PAYS = 1.01  # times as fast: below that a way is not worth another kernel
-LEAST_M, MOST_M = 16, 8192
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,24 +190,6 @@ def one_gemm(m: int, n: int, k: int, device: Device, tile: Tile | None = None) -
     if tile is not None:
         gemm = Gemm("gemm", m, n, k, *tile, TILE_K, split_of((m, n, k), tile), block=block_of(tile))
     return Pipeline(f"{m} x {k} x {n}", [Stage("gemm", gemm)])
-
-
-def first_m(
-    n: int,
-    k: int,
-    host: Host,
-    device: Device,
-    ways: Sequence[str] = ("stores", "stores:8"),
-    most_m: int = MOST_M,
-) -> int:
-    """The least power of two of rows from which on, up to `most_m`, some way always pays; 0 for none."""
-    own = replace(host, collectives={"gemm": Collective()})
-    first, m = 0, most_m
-    while m >= LEAST_M:
-        if product_forecast((m, n, k), own, device, ways).best.way == BASELINE:
-            break
-        first, m = m, m // 2
-    return first
 
 
 @cache

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from wavesim.cli.command_line import main
-from wavesim.sim.peers.dispatch import PeerCrossover, WaysAtM, margin, text_of
-from wavesim.sim.peers.prediction import past_tiles
+from wavesim.sim.peers.dispatch import PeerCrossover, WaysAtM, text_of
 from wavesim.view.peer_crossover_figure import times_as_fast_over_rows
 
 
@@ -19,6 +18,10 @@ def at(m: int, **times: int) -> WaysAtM:
 
 def crossover(*sizes: WaysAtM) -> PeerCrossover:
     return PeerCrossover("one", "h200", 2, "h200", 4096, 7168, sizes)
+
+
+def crossover_command(words: str) -> int:
+    return main(["crossover", "--gpus", "2", *words.split()])
 
 
 def test_a_range_reaches_to_the_row_before_the_next_size_that_takes_another_way():
@@ -44,26 +47,10 @@ def test_tiles_pay_from_where_no_larger_size_takes_a_library_again():
     assert crossover(at(16, **ours), at(32, **theirs)).pays_from is None
 
 
-def test_a_way_of_ours_has_to_gain_more_than_such_times_were_off():
-    assert margin() == pytest.approx(1 + past_tiles()["fitted"]["p90"] / 100)
-
-
 def test_the_command_prints_ranges_and_writes_json_and_a_page_that_say_predicted(tmp_path, capsys):
     page, table = tmp_path / "page.html", tmp_path / "ways.json"
-    words = [
-        "crossover",
-        "--gpus",
-        "2",
-        "--n",
-        "2048",
-        "--k",
-        "1024",
-        "--m",
-        "64:256",
-        "--ways",
-        "one-shot,stores",
-    ]
-    assert main([*words, "--html", str(page), "--dispatch", str(table)]) == 0
+    product = "--n 2048 --k 1024 --m 64:256 --ways one-shot,stores"
+    assert crossover_command(f"{product} --html {page} --dispatch {table}") == 0
     assert "predicted: simulated, not measured" in capsys.readouterr().out
     found = json.loads(table.read_text("utf-8"))["crossovers"][0]
     assert [size["m"] for size in found["sizes"]] == [64, 128, 256]
@@ -74,19 +61,7 @@ def test_the_command_prints_ranges_and_writes_json_and_a_page_that_say_predicted
 
 
 def test_a_models_two_products_that_end_in_an_all_reduce_are_compared(capsys):
-    words = [
-        "crossover",
-        "--gpus",
-        "2",
-        "--model",
-        "qwen2.5-0.5b",
-        "--m",
-        "16:16",
-        "--ways",
-        "one-shot",
-        "--json",
-    ]
-    assert main(words) == 0
+    assert crossover_command("--model qwen2.5-0.5b --m 16:16 --ways one-shot --json") == 0
     found = json.loads(capsys.readouterr().out)["crossovers"]
     assert [(one["product"], one["n"], one["k"]) for one in found] == [
         ("qwen2.5-0.5b down", 896, 2432),

@@ -14,7 +14,7 @@ from wavesim.model.link import load_link
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.rows import Norm
 from wavesim.model.stage import Stage
-from wavesim.sim.peers.prediction import first_m, forecast, one_gemm
+from wavesim.sim.peers.prediction import forecast, one_gemm
 from wavesim.sim.peers.simulation import best_gemm
 
 DEVICE = load("h200")
@@ -78,11 +78,6 @@ def test_a_chain_of_gemm_all_reduce_norm_and_gemm_is_compared_too():
     )
     found = forecast(chain, HOST, DEVICE, ("stores", "stores:8"))
     assert found.speedup(found.best) > 1.0
-
-
-def test_overlap_pays_from_some_m_on():
-    assert first_m(2048, 2048, HOST, DEVICE, ways=("stores",), most_m=64) == 0
-    assert first_m(2048, 2048, HOST, DEVICE, ways=("stores",), most_m=2048) in (256, 512, 1024, 2048)
 
 
 def test_the_commands_take_a_description_of_two_gpus(tmp_path, capsys):

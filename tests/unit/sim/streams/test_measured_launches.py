@@ -1,17 +1,13 @@
 """Measured launches from the device: a run is read, simulated with its own figures, or refused."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 from wavesim.errors import RecordingError
 from wavesim.sim.streams.measured_launches import read_launches, shipped_launches
-from wavesim.teaching.device_launches import measured_launches, uneven
+from wavesim.teaching.device_launches import uneven
 
-ROOT = Path(__file__).parents[3]
-FULL_POOL = ROOT / "gpu" / "results" / "device_launches" / "2026-11-23-full-pool.json"
-NOTEBOOK = ROOT / "notebooks" / "21_who_may_launch.ipynb"
 CALLS = [{"call_ns": ns, "start_ns": 700.0, "latency_ns": 6_000} for ns in (900.0, 1_000.0, 1_400.0)]
 CALLERS = [  # a begin every 500 ns where 64 call at once
     {"blocks": 1, "warps": 1, "lanes": 1, "count": 8, "rounds": [{"beginning_ns": 7_000}]},
@@ -122,24 +118,3 @@ def test_of_the_shipped_run_gathered_launches_are_fastest_and_too_many_of_thread
     assert not any(one.lost or one.items_missing for one in ways.values())
     assert min(ways.values(), key=lambda one: one.time_ns) == ways["block", 1]
     assert max(ways.values(), key=lambda one: one.time_ns) == ways["nobody", 1]
-
-
-def test_the_notebook_says_what_was_measured_or_how_to_measure():
-    found = shipped_launches()
-    if found is None:
-        assert measured_launches().startswith("Not measured yet. On a GPU with nvcc: python -m wavesim_gpu")
-    else:
-        assert measured_launches() == found.text()
-
-
-def test_the_notebook_says_what_processes_with_a_full_pool_did():
-    processes = json.loads(FULL_POOL.read_text())["processes"]
-    full = [one for one in processes if one["from_items"] == 3]
-    ended = [one for one in full if not one["hung"]]
-    assert (len(ended), len(full)) == (2, 6)
-    assert sum(one["refused"] for one in ended) / 2 == pytest.approx(500, rel=0.1)
-    assert {round(one["items_missing"], -2) for one in ended} == {12_900}
-    assert not any(one["hung"] or one["refused"] for one in processes if one["from_items"] > 3)
-    text = NOTEBOOK.read_text("utf-8")
-    assert "refuses about 500 of them. In two of six processes" in text
-    assert "some 12,900 items were missing" in text
