@@ -79,7 +79,12 @@ OLDER = {
     r"\bdraw_order\b|\bdraws_by_sm\b(?!\")": "fetch a tile",
 }
 # In CUDA a copy engine is the DMA unit between host and device; only in our kernels it stood for TMA.
-ONLY_IN = {r"(?i)\bcopy engines?\b": ("gpu/wavesim_gpu/kernels", "gpu/wavesim_gpu/cusync")}
+ONLY_IN = {
+    r"(?i)\bcopy engines?\b": tuple(
+        f"gpu/wavesim_gpu/{room}"
+        for room in ("cusync", *(f"kernels/{kind}" for kind in ("attention", "convolution", "gemm", "rows")))
+    )
+}
 SEARCHED = (
     ("wavesim", "*.py"),
     ("wavesim", "*.js"),

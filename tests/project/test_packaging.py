@@ -117,7 +117,7 @@ def test_the_wheel_announces_its_command_its_gpu_runner_and_its_compiler(wheel):
         (name,) = (n for n in archive.namelist() if n.endswith("entry_points.txt"))
         text = archive.read(name).decode()
     assert "wavesim = wavesim.__main__:main" in text
-    assert "cupy = wavesim_gpu.run.runner:CupyRunner" in text
+    assert "cupy = wavesim_gpu.runner:CupyRunner" in text
     assert "nvrtc = wavesim_gpu.driver.user_sources:compile_user_source" in text
 
 
