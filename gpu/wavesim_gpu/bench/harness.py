@@ -24,7 +24,7 @@ from wavesim.safe_io.writing import write_text
 from wavesim_gpu.bench.measuring_process import MeasuringProcess, WorkerError
 
 ROWS, FACTS = "rows.jsonl", "run.json"
-SECONDS, COMPILING_S = 540.0, 240.0
+SECONDS, COMPILING_S = 540.0, 400.0
 MOST_BREAKDOWNS = 2  # one after the other; then nothing new is begun
 MOST_BYTES = 1 << 24
 STAMP = "predictions"  # in a trace's versions: the hash of what was written before it ran
@@ -215,7 +215,7 @@ def measure(
             f"--only is {only!r}; it is in none of {len(cases.cases)} names of {cases.name}"
         )
     kind = import_module(f"wavesim_gpu.bench.kinds.{KINDS[cases.kind]}")
-    header = {
+    about = {
         "list": cases.name,
         "list_sha256": cases.sha256,
         **facts_of(cases.kind),
@@ -223,6 +223,7 @@ def measure(
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "shard": f"{number}/{count}",
     }
+    header = json.loads(json.dumps(about))  # as a file has it, which another run compares with
     arguments = cases.kind, commit, cases.rounds
     # Two GPUs are two processes, which a process that is watched itself may not start.
     starts_its_own = getattr(kind.Measurer, "starts_processes", False)
@@ -230,14 +231,23 @@ def measure(
     own = measurer_of(*arguments) if starts_its_own else None
 
     def ask(limit_s: float, name: str, *question: Any) -> Any:
-        return process.ask(limit_s, name, *question) if process else getattr(own, name)(*question)
+        if process:
+            return process.ask(limit_s, name, *question)
+        try:
+            return getattr(own, name)(*question)
+        except WavesimError:
+            raise
+        except Exception as error:  # noqa: BLE001  # CUDA errors are of many types
+            raise WorkerError(f"{type(error).__name__}: {error}") from None
 
-    run = ListRun(cases, shard.folder(out), chosen, ask, header, is_blind, seconds, kind.Measurer.limit_s)
+    folder = out if count == 1 else out / f"shard-{number}"
+    run = ListRun(cases, folder, chosen, ask, header, is_blind, seconds, kind.Measurer.limit_s)
     try:
         run.run()
     finally:
-        if process:
-            process.close()
+        for one in (process, own):
+            if hasattr(one, "close"):
+                one.close()
     return run
 
 

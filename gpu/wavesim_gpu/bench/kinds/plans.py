@@ -67,7 +67,7 @@ Entry = tuple[str, str]  # order, plan
 class Measurer:
     """Measures cases one after the other in this process. `commit` is that of the kernels."""
 
-    limit_s = 20.0
+    limit_s = 60.0
 
     def __init__(self, commit: str, rounds: int = ROUNDS) -> None:
         self._commit, self._rounds = commit, rounds or ROUNDS
@@ -98,7 +98,7 @@ class Measurer:
         traced = [
             entry
             for entry in entries
-            if has_traces and entry in timed and entry[1] not in (case.baseline, *UNTRACED)
+            if has_traces and _is_timed(timed, entry) and entry[1] not in (case.baseline, *UNTRACED)
         ]
         return Measured(rows, self._record(case, traced, timed) if traced else {}, missing)
 
@@ -154,15 +154,19 @@ class Measurer:
     ) -> dict[Entry, Trace]:
         """Of a few recorded runs of each wanted entry the one with the median makespan.
 
-        They run in turn right behind unrecorded turns of the same entries, at the clocks and caches of these.
+        They run in turn right behind unrecorded turns of all entries, at the clocks and caches of these.
         """
         operands = self._operands(case)[0][0]
-        plain, programs = (self._programs(case, operands, wanted, build) for build in (False, True))
+        ahead = [entry for entry in case.entries if _is_timed(timed, entry)]
+        plain, programs = (
+            self._programs(case, operands, some, is_recording)
+            for some, is_recording in ((ahead, False), (wanted, True))
+        )
         lead, recorded = (
             [Contender(self._runner(case).launcher(one), one.streams[0]) for one in some]
             for some in (plain, programs)
         )
-        turn_ns = sum(statistics.median(timed[entry][0].times_ns) for entry in wanted)
+        turn_ns = sum(statistics.median(timed[entry][0].times_ns) for entry in ahead)
         turns = lead * max(1, round(LEAD_NS / turn_ns))
         found: dict[Entry, list[Trace]] = {entry: [] for entry in wanted}
         for _ in range(REPLAYS):
@@ -215,6 +219,11 @@ class Measurer:
     def _notes(self) -> dict[str, str]:
         date = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S")
         return {"date": date, "commit": self._commit, "mode": "CUDA graph"}
+
+
+def _is_timed(timed: Mapping[Entry, tuple[Any, Any, Any]], entry: Entry) -> bool:
+    """Whether it was right before and after its rounds."""
+    return entry in timed and timed[entry][0] is not None and timed[entry][1].is_good
 
 
 def graph_of_programs(programs: Sequence[Program], repeats: int) -> Callable[[], None]:

@@ -130,6 +130,42 @@ def test_nothing_is_begun_once_the_time_is_over(cases, tmp_path):
     assert ask.asked == []
 
 
+class InProcess:
+    """A measurer that starts processes itself, so that the harness asks it in its own."""
+
+    limit_s, starts_processes = 1.0, True
+    closed = 0
+
+    def __init__(self, commit, rounds):
+        self.ask = Pretended()
+
+    def prepare(self, cases):
+        return self.ask(1, "prepare", cases)
+
+    def measure(self, case, has_traces):
+        if "256" in case.name:
+            raise RuntimeError("an illegal memory access")
+        return self.ask(1, "measure", case, has_traces)
+
+    def close(self):
+        InProcess.closed += 1
+
+
+def test_a_shard_of_a_list_is_measured_and_the_same_command_goes_on(cases, tmp_path, monkeypatch):
+    facts = {"device": {"compute_capability": (9, 0)}, "versions": {}, "kernel_sources": "abcd"}
+    monkeypatch.setattr(harness, "facts_of", lambda kind: facts)
+    monkeypatch.setattr(plans, "Measurer", InProcess)
+    for _ in range(2):
+        run = harness.measure(cases, tmp_path / "run", shard=(1, 2), commit="1234")
+    assert run.folder == tmp_path / "run" / "shard-1"
+    assert results.done_cases(run.folder / harness.ROWS) == {"into qwen2.5-0.5b 128", "into qwen2.5-0.5b 384"}
+    run = harness.measure(cases, tmp_path / "run", shard=(2, 2), commit="1234")
+    assert run.failures == {"into qwen2.5-0.5b 256": "RuntimeError: an illegal memory access"}
+    assert InProcess.closed == 3
+    with pytest.raises(DescriptionError, match="--only is 'x'"):
+        harness.measure(cases, tmp_path / "run", only="x", commit="1234")
+
+
 def test_every_kind_of_list_has_something_that_measures_it():
     from importlib import import_module
 

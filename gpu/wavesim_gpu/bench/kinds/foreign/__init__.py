@@ -1,6 +1,7 @@
 """Kernels that share no code with ours, as a user might have written them, and their blind runs."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -40,7 +41,8 @@ class Measurer:
 
 def pair_for(case: Any) -> ForeignPair:
     """Of a case of a list."""
-    return pair_of(case.fields)
+    pair = pair_of(case.fields)
+    return replace(pair, plans=tuple(case.plans)) if case.plans else pair
 
 
 def predictions(known: Mapping[str, KnownPair], device: str) -> dict[str, list[Any]]:
