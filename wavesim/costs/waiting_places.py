@@ -13,10 +13,9 @@ from typing import Any
 
 from wavesim.costs.constants import MEASURED, read_device_file
 from wavesim.costs.cost_model import CostModel
-from wavesim.errors import DescriptionError, RecordingError
 from wavesim.model.device import Device, default_device
 from wavesim.safe_io.bounds import MOST_NS, bounded_text, real, whole
-from wavesim.safe_io.documents import read_json, read_toml
+from wavesim.safe_io.documents import read_measured, read_toml
 
 FIGURES = Path(__file__).with_suffix(".toml")
 SHIPPED = Path(__file__).with_suffix(".json")
@@ -176,12 +175,7 @@ def without_waits(costs: CostModel) -> CostModel:
 
 def read_places(path: Path) -> MeasuredPlaces:
     """A file of `waiting_places`. Raises `RecordingError` naming the file and what is wrong."""
-    data = read_json(path, MOST_BYTES)
-    try:
-        return _places(data)
-    except (DescriptionError, AttributeError, KeyError, TypeError, ValueError) as error:
-        wrong = f"field {error} is missing" if isinstance(error, KeyError) else str(error)
-        raise RecordingError(f"{path}: not a file of waiting_places: {wrong}") from None
+    return read_measured(path, MOST_BYTES, "waiting_places", _places)
 
 
 def shipped_places() -> MeasuredPlaces | None:

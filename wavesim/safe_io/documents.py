@@ -8,15 +8,17 @@ import json
 import math
 import re
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
-from wavesim.errors import RecordingError
+from wavesim.errors import DescriptionError, RecordingError
 from wavesim.safe_io.bounds import MOST_DIGITS
 from wavesim.safe_io.reading import read_text
 
 MOST_TOML_BYTES = 1 << 16  # a page or two; the longest of ours has 12 KB
 MOST_DEPTH = 16  # of tables in tables and lists in lists, and of the parts of a dotted key
+T = TypeVar("T")
 INT_MIN, INT_MAX = -(2**63), 2**63 - 1
 
 # Texts and comments, whatever stands in them, and what nests or ends an entry. An open text reaches to the
@@ -45,6 +47,16 @@ def read_toml(path: str | Path, most_bytes: int = MOST_TOML_BYTES) -> dict[str, 
 def read_json(path: str | Path, most_bytes: int) -> Any:
     """A file's JSON. Raises `RecordingError` as `read_toml` does."""
     return json_value(read_text(path, most_bytes), str(path))
+
+
+def read_measured(path: Path, most_bytes: int, command: str, build: Callable[[Any], T]) -> T:
+    """What `build` makes of a file that `command` wrote. Raises `RecordingError` naming file and fault."""
+    data = read_json(path, most_bytes)
+    try:
+        return build(data)
+    except (DescriptionError, AttributeError, KeyError, TypeError, ValueError) as error:
+        wrong = f"field {error} is missing" if isinstance(error, KeyError) else str(error)
+        raise RecordingError(f"{path}: not a file of {command}: {wrong}") from None
 
 
 def json_value(text: str | bytes, place: str) -> Any:

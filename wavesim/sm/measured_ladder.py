@@ -8,9 +8,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from wavesim.errors import DescriptionError, RecordingError
 from wavesim.safe_io.bounds import bounded_text, real, whole
-from wavesim.safe_io.documents import read_json
+from wavesim.safe_io.documents import read_measured
 from wavesim.sm.measured_loads import FOLDER
 
 FILE = FOLDER / "ladder.json"
@@ -58,18 +57,17 @@ class MeasuredLadder:
 
 def read_ladder(path: Path) -> MeasuredLadder:
     """A file of `ladder`. Raises `RecordingError` naming the file and what is wrong."""
-    data = read_json(path, MOST_BYTES)
-    try:
-        families = data["families"]
-        return MeasuredLadder(
-            bounded_text("device", data["device"]["name"]),
-            bounded_text("date", data["date"]),
-            {name: _rate(table["copy"], "bytes") for name, table in families.items()},
-            tuple(_step(name, step) for name, table in families.items() for step in _listed(table["steps"])),
-        )
-    except (AttributeError, DescriptionError, KeyError, TypeError, ValueError) as error:
-        wrong = f"field {error} is missing" if isinstance(error, KeyError) else str(error)
-        raise RecordingError(f"{path}: not a file of ladder: {wrong}") from None
+    return read_measured(path, MOST_BYTES, "ladder", _ladder)
+
+
+def _ladder(data: Any) -> MeasuredLadder:
+    families = data["families"]
+    return MeasuredLadder(
+        bounded_text("device", data["device"]["name"]),
+        bounded_text("date", data["date"]),
+        {name: _rate(family["copy"], "bytes") for name, family in families.items()},
+        tuple(_step(name, step) for name, family in families.items() for step in _listed(family["steps"])),
+    )
 
 
 def shipped_ladder() -> MeasuredLadder | None:

@@ -10,9 +10,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from wavesim.errors import DescriptionError, RecordingError
 from wavesim.safe_io.bounds import bounded_text, real, whole
-from wavesim.safe_io.documents import read_json
+from wavesim.safe_io.documents import read_measured
 from wavesim.sm.loads import LoadLoop, simulated_share
 from wavesim.sm.machine import SmMachine, memory_channels
 
@@ -91,12 +90,7 @@ class MeasuredLoads:
 
 def read_loads(path: Path) -> MeasuredLoads:
     """A file of `latency_lab`. Raises `RecordingError` naming the file and what is wrong."""
-    data = read_json(path, MOST_BYTES)
-    try:
-        return _loads(data)
-    except (DescriptionError, KeyError, TypeError, ValueError) as error:
-        wrong = f"field {error} is missing" if isinstance(error, KeyError) else str(error)
-        raise RecordingError(f"{path}: not a file of latency_lab: {wrong}") from None
+    return read_measured(path, MOST_BYTES, "latency_lab", _loads)
 
 
 def shipped_loads() -> MeasuredLoads | None:

@@ -12,9 +12,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any, get_args
 
-from wavesim.errors import DescriptionError, RecordingError
 from wavesim.safe_io.bounds import MOST_NS, bounded_text, real, shown, whole
-from wavesim.safe_io.documents import read_json
+from wavesim.safe_io.documents import read_measured
 from wavesim.sim.streams.device_launch_engine import simulate_launches
 from wavesim.sim.streams.device_launches import LaunchMachine, load_launch_machine
 from wavesim.sim.streams.uneven_work import LAUNCHERS, MOST_ITEMS, THREADS, Launcher, UnevenWork
@@ -127,12 +126,7 @@ class MeasuredLaunches:
 
 def read_launches(path: Path) -> MeasuredLaunches:
     """A file of `device_launch`. Raises `RecordingError` naming the file and what is wrong."""
-    data = read_json(path, MOST_BYTES)
-    try:
-        return _launches(data)
-    except (DescriptionError, AttributeError, KeyError, TypeError, ValueError) as error:
-        wrong = f"field {error} is missing" if isinstance(error, KeyError) else str(error)
-        raise RecordingError(f"{path}: not a file of device_launch: {wrong}") from None
+    return read_measured(path, MOST_BYTES, "device_launch", _launches)
 
 
 def shipped_launches() -> MeasuredLaunches | None:
