@@ -166,7 +166,7 @@ def _record(options: argparse.Namespace) -> int:
 
     require_gpu()
     wanted = HOPPER_SETS if options.hopper else PORTABLE_SETS
-    paths = [path for one in wanted for path in make_recordings(options.out, one, options.commit)]
+    paths = [path for entry in wanted for path in make_recordings(options.out, entry, options.commit)]
     print(
         f"{len(paths)} recordings, {sum(path.stat().st_size for path in paths) / 1e6:.1f} MB, "
         f"in {options.out}"
@@ -244,11 +244,11 @@ def _shard(text: str | None, most: int) -> tuple[int, int]:
 def _report(options: argparse.Namespace) -> int:
     from wavesim_gpu.bench.report import sum_up  # noqa: PLC0415  # the other commands need none of this
 
-    found = sum_up(options.results or Path(__file__).parents[1] / "results")
+    result = sum_up(options.results or Path(__file__).parents[1] / "results")
     if options.json:
-        print(json.dumps(found))
+        print(json.dumps(result))
     else:
-        print("\n".join(f"{name:32} {value}" for name, value in found.items()))
+        print("\n".join(f"{name:32} {value}" for name, value in result.items()))
     return 0
 
 

@@ -55,20 +55,20 @@ def time_and_judge(
     for entry in good.values():
         entry.spoil()
     contenders = {name: entry.contender for name, entry in good.items()}
-    found, sampler = time_together(contenders, rounds, warm_up_s, head_start_ns)
-    return found, verdicts | judged_again(good), sampler
+    result, sampler = time_together(contenders, rounds, warm_up_s, head_start_ns)
+    return result, verdicts | judged_again(good), sampler
 
 
 def judged_again(entries: Entries) -> dict[str, OutputCheck]:
     """Everybody's verdict after the rounds; a bad one is named on stderr."""
-    found = {}
+    result = {}
     for name, entry in entries.items():
-        verdict = found[name] = or_stuck(entry.judge)
+        verdict = result[name] = or_stuck(entry.judge)
         if not verdict.is_good:
             semaphores = "right" if verdict.has_right_semaphores else "wrong"
             words = f"wrong after its timed rounds: errors {dict(verdict.errors)}, semaphores {semaphores}"
             print(f"{name}: {words}", file=sys.stderr, flush=True)  # noqa: T201  # an interrupt loses no news
-    return found
+    return result
 
 
 def or_stuck(judge: Callable[[], OutputCheck]) -> OutputCheck:
@@ -129,8 +129,8 @@ def time_together(
 ) -> tuple[dict[str, Rounds], Sampler]:
     """Rounds of all contenders in turns, by name, and the clock and power while they ran."""
     with Sampler() as sampler:
-        found = interleaved(list(contenders.values()), rounds, warm_up_s, head_start_ns)
-    return dict(zip(contenders, found, strict=True)), sampler
+        result = interleaved(list(contenders.values()), rounds, warm_up_s, head_start_ns)
+    return dict(zip(contenders, result, strict=True)), sampler
 
 
 def describe_case(

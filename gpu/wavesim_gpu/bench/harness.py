@@ -124,7 +124,7 @@ class ListRun:
         device, kind = self.cases.device, KINDS[self.cases.kind]
         made_by = {"commit": str(self.header["commit"]), "device": device}
         known: dict[str, Any] = {}
-        found: dict[Any, list[Any]] = {}
+        result: dict[Any, list[Any]] = {}
         if kind == "plans":
             said = registration.predict_from_costs(cases, device)
             registration.register(self.folder, "costs", said, made_by)
@@ -136,29 +136,29 @@ class ListRun:
         own = [case for case in cases if case.name in known]
         if kind == "plans":
             streams = {case: known[case.name] for case in own}
-            found["trace"] = registration.predict_from_streams(streams, device)
+            result["trace"] = registration.predict_from_streams(streams, device)
         else:
-            found |= import_module(f"wavesim_gpu.bench.kinds.{kind}").predictions(known, device)
-        stamps = [registration.register(self.folder, basis, said, made_by) for basis, said in found.items()]
+            result |= import_module(f"wavesim_gpu.bench.kinds.{kind}").predictions(known, device)
+        stamps = [registration.register(self.folder, basis, said, made_by) for basis, said in result.items()]
         self._say(f"predictions are written, SHA-256 {' and '.join(stamps)}; no other plan has run yet")
         self._keep(**{STAMP: stamps[-1], "predicted": [case.name for case in own]})
         return own, stamps[-1]
 
     def _measure(self, case: Any, stamp: str) -> None:
-        found = self._attempt(case.name, self.limit_s, "measure", case, bool(stamp))
-        if found is None:
+        result = self._attempt(case.name, self.limit_s, "measure", case, bool(stamp))
+        if result is None:
             return
-        traces = {key: _stamped(trace, stamp) for key, trace in found.traces.items()}
+        traces = {key: _stamped(trace, stamp) for key, trace in result.traces.items()}
         self._save(case, traces)
-        if found.document is not None:
-            write_text(self.folder / f"{case.name}.json", json.dumps(found.document, indent=1) + "\n")
-        results.append(self.folder / ROWS, found.rows)
+        if result.document is not None:
+            write_text(self.folder / f"{case.name}.json", json.dumps(result.document, indent=1) + "\n")
+        results.append(self.folder / ROWS, result.rows)
         self.failures.pop(case.name, None)  # of a run before
-        if found.notes:
-            notes = {**self._facts().get("notes", {}), case.name: dict(found.notes)}
+        if result.notes:
+            notes = {**self._facts().get("notes", {}), case.name: dict(result.notes)}
             self._keep(notes=notes)
-        self.failures |= {f"{case.name} {way}": reason for way, reason in found.missing.items()}
-        self._say(f"{case.name}: {_line(found.rows)} {dict(found.missing) or ''}")
+        self.failures |= {f"{case.name} {way}": reason for way, reason in result.missing.items()}
+        self._say(f"{case.name}: {_line(result.rows)} {dict(result.missing) or ''}")
 
     def _save(self, case: Any, traces: Mapping[tuple[str, str], Any]) -> None:
         for (order, word), trace in traces.items():
@@ -174,13 +174,13 @@ class ListRun:
             self._fail(what, f"not begun: the process broke down {MOST_BREAKDOWNS} times in a row")
             return None
         try:
-            found = self.ask(limit_s, *question)
+            result = self.ask(limit_s, *question)
         except WavesimError as error:
             self._breakdowns = self._breakdowns + 1 if isinstance(error, WorkerError) else 0
             self._fail(what, str(error))
             return None
         self._breakdowns = 0
-        return found
+        return result
 
     def _fail(self, what: str, reason: str) -> None:
         self.failures[what] = reason
@@ -245,9 +245,9 @@ def measure(
     try:
         run.run()
     finally:
-        for one in (process, own):
-            if hasattr(one, "close"):
-                one.close()
+        for entry in (process, own):
+            if hasattr(entry, "close"):
+                entry.close()
     return run
 
 

@@ -98,17 +98,17 @@ def _product_figures(results: GpuResults) -> Figures:
     figures: Figures = {}
     for unit, in_cycles in UNITS.items():
         for label, tokens in (("large", LARGE), ("small", SMALL)):
-            found = [
+            result = [
                 speed.value
                 for size, pair in sizes
                 for _, speed in speeds({size: pair}, "ours", "cublaslt", in_cycles=in_cycles).values()
                 if size in tokens
             ]
-            if found:
-                figures[f"gemm_vs_cublas_{label}_min{unit}"] = round(min(found), 4)
+            if result:
+                figures[f"gemm_vs_cublas_{label}_min{unit}"] = round(min(result), 4)
     apart = {
-        f"{what}, M = {tokens}": {name: round(ratio, 4) for name, ratio in asdict(one).items()}
-        for (what, tokens), one in separations(results).items()
+        f"{what}, M = {tokens}": {name: round(ratio, 4) for name, ratio in asdict(item).items()}
+        for (what, tokens), item in separations(results).items()
     }
     return figures | ({"vs_cublas_by_size": apart} if apart else {})
 
@@ -124,8 +124,8 @@ def _pair_figures(pairs: Mapping[int, Pair], label: str) -> Figures:
         def ratios(
             ours: str, theirs: str, sizes: Mapping[int, Pair] = prompts, in_cycles: bool = in_cycles
         ) -> list[float]:
-            found = speeds(sizes, ours, theirs, in_cycles=in_cycles)
-            return [speed.value for _, speed in found.values()]
+            result = speeds(sizes, ours, theirs, in_cycles=in_cycles)
+            return [speed.value for _, speed in result.values()]
 
         for name, rival in RIVALS.items():
             figures |= _summed(f"{label}_vs_{name}", ratios("tuned", rival), unit)
@@ -164,7 +164,7 @@ def _small_figures(results: GpuResults) -> Figures:
                 ours.append(tuned.median_ns / floor)
                 library += [cases[name].median_ns / floor for name in LIBRARIES[:1] if name in cases]
     figures = {"small_m_time_over_limit_max": ours, "small_m_cublas_time_over_limit_max": library}
-    return {name: round(max(found), 4) for name, found in figures.items() if found}
+    return {name: round(max(result), 4) for name, result in figures.items() if result}
 
 
 def _copy_figures(results: GpuResults) -> Figures:
@@ -174,19 +174,19 @@ def _copy_figures(results: GpuResults) -> Figures:
     if not best:
         return {}
     return {
-        "copy_overhead_percent_upper95": round(max(one.upper95 for one in best.values()), 2),
+        "copy_overhead_percent_upper95": round(max(item.upper95 for item in best.values()), 2),
         "copy_overhead_best_way_by_threads": {
             threads: {
-                "way": one.case.name,
-                "percent": round(one.percent, 2),
-                "upper95": round(one.upper95, 2),
+                "way": item.case.name,
+                "percent": round(item.percent, 2),
+                "upper95": round(item.upper95, 2),
             }
-            for threads, one in best.items()
+            for threads, item in best.items()
         },
         "copy_overhead_percent_by_way": {
             way: {
-                one.threads: [round(value, 2) for value in (one.low95, one.percent, one.upper95)]
-                for one in group
+                item.threads: [round(value, 2) for value in (item.low95, item.percent, item.upper95)]
+                for item in group
             }
             for way, group in overheads.items()
         },
@@ -197,7 +197,7 @@ def _other_figures(results: GpuResults) -> Figures:
     """What a primitive costs on its own, in ns; recording, and semaphores that are there, in percent."""
     figures: Figures = {}
     if costs := primitive_costs(results):
-        figures["primitive_ns"] = {f"{one.name}, by {one.blocks}": round(one.ns, 1) for one in costs}
+        figures["primitive_ns"] = {f"{item.name}, by {item.blocks}": round(item.ns, 1) for item in costs}
     cases = {(case.words.get("tile", ""), case.name): case for case in results.of("recording")}
     recorded = {
         tile: round(100 * (case.median_ns / cases[tile, "timed"].median_ns - 1), 2)

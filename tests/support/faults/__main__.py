@@ -90,12 +90,12 @@ def found_in(name: str, calls: int, limit_s: float) -> dict[str, Any]:
     began = time.monotonic()
     if name == "two_processes":
         both = run_alone("plain", calls, limit_s, processes=2)
-        found: dict[str, Any] = {"processes": both, "faults": sum(one["faults"] for one in both)}
+        outcome: dict[str, Any] = {"processes": both, "faults": sum(entry["faults"] for entry in both)}
     else:
-        (found,) = run_alone(name, calls, limit_s)
-    if name == "forgotten" and f"call {INPUTS + 1}, mlp of" not in found["said"]:
-        found["faults"] += 1  # the first call after the wanted results failed, and its process did not warn
-    return {**found, "calls": calls, "seconds": round(time.monotonic() - began, 1)}
+        (outcome,) = run_alone(name, calls, limit_s)
+    if name == "forgotten" and f"call {INPUTS + 1}, mlp of" not in outcome["said"]:
+        outcome["faults"] += 1  # the first call after the wanted results failed, and its process did not warn
+    return {**outcome, "calls": calls, "seconds": round(time.monotonic() - began, 1)}
 
 
 def main() -> int:
@@ -128,11 +128,11 @@ def _run(options: argparse.Namespace) -> int:
     }
     for name in options.only:
         share, limit_s = RUNS[name]
-        found = found_in(name, round(options.calls * share), limit_s)
-        result["scenarios"][name] = found
-        result["faults"] = sum(one["faults"] for one in result["scenarios"].values())
+        outcome = found_in(name, round(options.calls * share), limit_s)
+        result["scenarios"][name] = outcome
+        result["faults"] = sum(entry["faults"] for entry in result["scenarios"].values())
         write_text(options.out, json.dumps(result, indent=1) + "\n")  # after each: nothing done is lost
-        print(name, json.dumps(found), flush=True)  # noqa: T201  # what it is for
+        print(name, json.dumps(outcome), flush=True)  # noqa: T201  # what it is for
     return 1 if result["faults"] else 0
 
 

@@ -110,11 +110,11 @@ class Judge:
             "right_reported": ~is_wrong & ~has_nan & was_reported,
             "not_judged": verdicts == 0,
         }
-        found = {kind: int(which.sum()) for kind, which in kinds.items()}
+        outcome = {kind: int(which.sum()) for kind, which in kinds.items()}
         own = set(self.numbers.tolist())
-        found["reported_twice"] = sum(count > 1 for count in self.reported.values())
-        found["reported_of_no_call"] = len(set(self.reported) - own)
-        return found
+        outcome["reported_twice"] = sum(count > 1 for count in self.reported.values())
+        outcome["reported_of_no_call"] = len(set(self.reported) - own)
+        return outcome
 
 
 FAULTS = (
@@ -133,9 +133,11 @@ def force(x: Any, w1: Any, w2: Any) -> None:
     m, _ = x.shape
     candidate = MlpCandidate.read(CANDIDATES[m])
     prepared.force(MlpShape(m, *SIZES, "fp16"), candidate)
-    found = way_of(x, w1, w2)
-    if found.candidate != candidate:
-        raise DescriptionError(f"mlp takes {found.label} for {m} rows and not {candidate}: {found.reason}")
+    outcome = way_of(x, w1, w2)
+    if outcome.candidate != candidate:
+        raise DescriptionError(
+            f"mlp takes {outcome.label} for {m} rows and not {candidate}: {outcome.reason}"
+        )
 
 
 def _require_close(cupy: Any, x: Any, w1: Any, w2: Any, result: Any) -> None:

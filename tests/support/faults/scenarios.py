@@ -90,7 +90,7 @@ def replays(count: int) -> dict[str, Any]:
     judge, injector = Judge(count), Injector(0)
     limits = (LIMIT_S, LIMIT_S, SHORT_S[0])
     streams = [cupy.cuda.Stream(non_blocking=True) for _ in limits]
-    captured = [_captured(judge, *one) for one in zip(streams, range(3), limits, strict=True)]
+    captured = [_captured(judge, *entry) for entry in zip(streams, range(3), limits, strict=True)]
     replayed = np.zeros(count, int)
     for index in range(count):
         replayed[index] = which = index % 2 if injector.limit_s() == LIMIT_S else 2
@@ -110,7 +110,7 @@ def replays(count: int) -> dict[str, Any]:
                 "replays": own.size,
             }
         )
-    faults = sum(abs(one["nan"] - one["reported"]) + one["wrong_silent"] for one in graphs)
+    faults = sum(abs(entry["nan"] - entry["reported"]) + entry["wrong_silent"] for entry in graphs)
     faults += int(not judge.reported)  # replays of which none failed show nothing
     faults += int((verdicts == 0).sum()) + len(judge.reported.keys() - {number for *_, number in captured})
     return {"graphs": graphs, "faults": faults, "injected": dict(injector.done)}
@@ -136,16 +136,16 @@ def same_process(count: int) -> dict[str, Any]:
         for blocks in (sm_count // 4, sm_count - 1, sm_count)
     }
     ways["producers"] = lambda: held.block_producers(LONG_S)
-    found = {name: _timed(Judge(count), count, hold) for name, hold in ways.items()}
-    return {"held": found, "faults": sum(one["faults"] for one in found.values())}
+    outcome = {name: _timed(Judge(count), count, hold) for name, hold in ways.items()}
+    return {"held": outcome, "faults": sum(entry["faults"] for entry in outcome.values())}
 
 
 def other_process(count: int) -> dict[str, Any]:
     """A co-tenant in another process holds all SMs, half a second at a time; calls may wait 30 s."""
     judge = Judge(count)
     with _co_tenant_process(0.5) as process:
-        found = _timed(judge, count, lambda: None)
-        return {**found, "held_to_the_end": process.poll() is None}
+        outcome = _timed(judge, count, lambda: None)
+        return {**outcome, "held_to_the_end": process.poll() is None}
 
 
 def time_sliced(count: int) -> dict[str, Any]:
@@ -159,8 +159,8 @@ def time_sliced(count: int) -> dict[str, Any]:
             if index % BURST == 0:
                 own.hold_back(HOLD_S)  # else launching takes longer than what is waited for
             judge.call(index, limit_s=draws.choice(SLICED_S))
-        found = _with_faults(judge.counts())
-        return {**found, "held_to_the_end": process.poll() is None}
+        outcome = _with_faults(judge.counts())
+        return {**outcome, "held_to_the_end": process.poll() is None}
 
 
 @contextmanager
@@ -200,21 +200,21 @@ def _timed(judge: Judge, count: int, before: Callable[[], None]) -> dict[str, An
     for index in range(count):
         judge.call(index)
     queued_s = time.monotonic() - began
-    found = judge.counts()
+    outcome = judge.counts()
     ended_s = time.monotonic() - began
     # With 30 s to wait nothing is to fail: what was reported is a fault here.
-    faults = sum(found[kind] for kind in FAULTS) + found["nan_reported"]
-    return {**found, "faults": faults, "queued_s": round(queued_s, 3), "ended_s": round(ended_s, 3)}
+    faults = sum(outcome[kind] for kind in FAULTS) + outcome["nan_reported"]
+    return {**outcome, "faults": faults, "queued_s": round(queued_s, 3), "ended_s": round(ended_s, 3)}
 
 
-def _with_failures(found: dict[str, int]) -> dict[str, Any]:
+def _with_failures(outcome: dict[str, int]) -> dict[str, Any]:
     """As below, where a run in which nothing failed would show nothing and is a fault itself."""
-    counted = _with_faults(found)
-    return {**counted, "faults": counted["faults"] + int(found["nan_reported"] == 0)}
+    counted = _with_faults(outcome)
+    return {**counted, "faults": counted["faults"] + int(outcome["nan_reported"] == 0)}
 
 
-def _with_faults(found: dict[str, int]) -> dict[str, Any]:
-    return {**found, "faults": sum(found[kind] for kind in FAULTS)}
+def _with_faults(outcome: dict[str, int]) -> dict[str, Any]:
+    return {**outcome, "faults": sum(outcome[kind] for kind in FAULTS)}
 
 
 SCENARIOS: dict[str, Callable[[int], dict[str, Any]]] = {

@@ -133,11 +133,11 @@ def ceiling_cases(rounds: int) -> list[dict[str, Any]]:
         "matmul": library_entry(LtChain(operands), operands, reference(operands)),
         "copy": _copy_entry(copy),
     }
-    found, verdicts, sampler = time_and_judge(entries, rounds)
+    outcome, verdicts, sampler = time_and_judge(entries, rounds)
     amounts = {"matmul": {"flops": matmul_flops()}, "copy": {"bytes": 2 * copy.size}}
     return [
         describe_case(
-            name, {"workload": "limit", **amounts[name]}, found.get(name, NONE), verdicts[name], sampler
+            name, {"workload": "limit", **amounts[name]}, outcome.get(name, NONE), verdicts[name], sampler
         )
         for name in entries
     ]

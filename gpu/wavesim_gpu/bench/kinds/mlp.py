@@ -198,22 +198,22 @@ def shape_cases(torch: Any, shape: LayerShape) -> list[dict[str, Any]]:
     expected = [reference(torch, shape, sets[0]), reference(torch, shape, sets[(count - 1) % len(sets)])]
     torch.cuda.synchronize()  # they were made on another stream than the one that runs
     prepare = partial(_prepared, torch, shape, stream, sets)
-    found = [prepare("mlp", lambda: mlp_run(shape), is_first=True)]
-    found += [prepare(f"torch {form}", partial(torch_form, torch, shape, form)) for form in shape.forms]
+    outcome = [prepare("mlp", lambda: mlp_run(shape), is_first=True)]
+    outcome += [prepare(f"torch {form}", partial(torch_form, torch, shape, form)) for form in shape.forms]
     if shape.mlp.gate != "packed":
-        found.append(prepare("library", lambda: library_run(torch, shape)))
-        found.append(prepare("our kernels", lambda: ours_run(torch, shape)))
-        found.append(prepare("stream sync", lambda: ours_run(torch, shape, is_stream_sync=True)))
-    found.append(prepare("mlp tuned", lambda: _tuned_run(shape, sets[0])))
-    _join_same(shape, sets[0], found)
-    running = [one for one in found if one.graph is not None]
-    for one in running:
-        one.case["verdict"] = judged(torch, shape, one.graph, expected)
+        outcome.append(prepare("library", lambda: library_run(torch, shape)))
+        outcome.append(prepare("our kernels", lambda: ours_run(torch, shape)))
+        outcome.append(prepare("stream sync", lambda: ours_run(torch, shape, is_stream_sync=True)))
+    outcome.append(prepare("mlp tuned", lambda: _tuned_run(shape, sets[0])))
+    _join_same(shape, sets[0], outcome)
+    running = [entry for entry in outcome if entry.graph is not None]
+    for entry in running:
+        entry.case["verdict"] = judged(torch, shape, entry.graph, expected)
     _time(torch, running, count)
-    for one in running:
-        again = judged(torch, shape, one.graph, expected)
-        one.case["verdict"] = again if not again["is_good"] else one.case["verdict"]
-    return [one.case for one in found if one.case.get("failed") != NOTHING]
+    for entry in running:
+        again = judged(torch, shape, entry.graph, expected)
+        entry.case["verdict"] = again if not again["is_good"] else entry.case["verdict"]
+    return [entry.case for entry in outcome if entry.case.get("failed") != NOTHING]
 
 
 NOTHING = "nothing to time"
@@ -253,9 +253,9 @@ def _tuned_run(shape: LayerShape, operands: LayerOperands) -> Run:
     return mlp_run(shape)
 
 
-def _join_same(shape: LayerShape, operands: LayerOperands, found: Sequence[LayerCase]) -> None:
+def _join_same(shape: LayerShape, operands: LayerOperands, outcome: Sequence[LayerCase]) -> None:
     """What takes the same way as another is not timed twice: noise would make two speeds of one."""
-    by_name = {one.case["name"]: one for one in found if one.graph is not None}
+    by_name = {entry.case["name"]: entry for entry in outcome if entry.graph is not None}
     if "mlp tuned" in by_name:
         by_name["mlp tuned"].case["plan"] = _label(shape, operands)
     if "our kernels" in by_name:
@@ -281,13 +281,13 @@ def _time(torch: Any, running: Sequence[LayerCase], count: int) -> None:
         return
     cupy = require_cupy()
     stream = cupy.cuda.ExternalStream(running[0].graph.stream.cuda_stream)
-    found = interleaved(
-        [Contender(partial(one.graph.launch, torch), stream, count) for one in running], ROUNDS
+    outcome = interleaved(
+        [Contender(partial(entry.graph.launch, torch), stream, count) for entry in running], ROUNDS
     )
-    for one, rounds in zip(running, found, strict=True):
+    for entry, rounds in zip(running, outcome, strict=True):
         has_clocks = all(math.isfinite(clock) for clock in rounds.clocks_ghz)
-        one.case |= {"rounds_ns": rounds.times_ns, "clocks_ghz": rounds.clocks_ghz if has_clocks else []}
-        one.case["repeats"] = count
+        entry.case |= {"rounds_ns": rounds.times_ns, "clocks_ghz": rounds.clocks_ghz if has_clocks else []}
+        entry.case["repeats"] = count
 
 
 def _tags(shape: LayerShape) -> dict[str, Any]:

@@ -66,31 +66,31 @@ def captured(torch: Any, stream: Any, run: Run, sets: Sequence[LayerOperands], c
     return GraphOfRuns(graph, stream, outputs, [run, *sets])
 
 
-def judged(torch: Any, shape: LayerShape, one: GraphOfRuns, expected: Sequence[Any]) -> dict[str, Any]:
+def judged(torch: Any, shape: LayerShape, entry: GraphOfRuns, expected: Sequence[Any]) -> dict[str, Any]:
     """The worse verdict on the first and on the last run's output, which were NaN before."""
-    for output in (one.outputs[0], one.outputs[-1]):
+    for output in (entry.outputs[0], entry.outputs[-1]):
         output.fill_(math.nan)
     torch.cuda.synchronize()
-    one.launch(torch)
+    entry.launch(torch)
     torch.cuda.synchronize()
-    found = [verdict(shape, one.outputs[0], expected[0]), verdict(shape, one.outputs[-1], expected[-1])]
-    return min(found, key=lambda each: (each["is_good"], -(each["largest_roundings"] or math.inf)))
+    result = [verdict(shape, entry.outputs[0], expected[0]), verdict(shape, entry.outputs[-1], expected[-1])]
+    return min(result, key=lambda each: (each["is_good"], -(each["largest_roundings"] or math.inf)))
 
 
 def host_ns(torch: Any, shape: LayerShape, stream: Any, run: Run, operands: LayerOperands) -> list[int]:
     """Nanoseconds that each of up to 200 calls keeps the host, the GPU's queue never being full."""
     guess_ns = max(shape.flops / FLOPS_PER_NS, shape.weight_bytes / BYTES_PER_NS)
     count = max(LEAST_CALLS, min(CALLS, int(CALLS_NS / guess_ns)))
-    found = []
+    result = []
     with torch.cuda.stream(stream):
         for index in range(count):
             if index % DRAIN_EVERY == 0:
                 stream.synchronize()
             began = time.perf_counter_ns()
             run(operands)
-            found.append(time.perf_counter_ns() - began)
+            result.append(time.perf_counter_ns() - began)
     torch.cuda.synchronize()
-    return found
+    return result
 
 
 def mlp_run(shape: LayerShape, *, tune: bool = False) -> Run:
@@ -98,27 +98,27 @@ def mlp_run(shape: LayerShape, *, tune: bool = False) -> Run:
     from wavesim_gpu import mlp  # noqa: PLC0415  # a failed import is the contender's failure
 
     words = {"tune": True} if tune else {}
-    return lambda one: mlp(*_matrices(shape, one), **_options(shape, one), **words)
+    return lambda entry: mlp(*_matrices(shape, entry), **_options(shape, entry), **words)
 
 
 def way_label(shape: LayerShape, operands: LayerOperands) -> str:
     """Which way `mlp` takes; why, if another could not be had; a hash of cuBLASLt's algorithms, if tuned."""
     from wavesim_gpu.layers.mlp import way_of  # noqa: PLC0415  # as above
 
-    found = way_of(*_matrices(shape, operands), **_options(shape, operands))
-    tuned = getattr(found, "algorithms", ())
-    words = [found.reason, f"algorithms {sha256(repr(tuned).encode()).hexdigest()[:8]}" if tuned else ""]
-    return " ".join([found.label, *(f"({text})" for text in words if text)])
+    result = way_of(*_matrices(shape, operands), **_options(shape, operands))
+    tuned = getattr(result, "algorithms", ())
+    words = [result.reason, f"algorithms {sha256(repr(tuned).encode()).hexdigest()[:8]}" if tuned else ""]
+    return " ".join([result.label, *(f"({text})" for text in words if text)])
 
 
-def _matrices(shape: LayerShape, one: LayerOperands) -> tuple[Any, Any, Any]:
-    first = one.packed if shape.mlp.gate == "packed" else one.up
-    return one.x, first.t(), one.down.t()
+def _matrices(shape: LayerShape, entry: LayerOperands) -> tuple[Any, Any, Any]:
+    first = entry.packed if shape.mlp.gate == "packed" else entry.up
+    return entry.x, first.t(), entry.down.t()
 
 
-def _options(shape: LayerShape, one: LayerOperands) -> dict[str, Any]:
-    gate = {"gate": one.gate.t()} if shape.mlp.gate == "separate" else {}
-    biases = {name: bias for name, bias in (("b1", one.b1), ("b2", one.b2)) if bias is not None}
+def _options(shape: LayerShape, entry: LayerOperands) -> dict[str, Any]:
+    gate = {"gate": entry.gate.t()} if shape.mlp.gate == "separate" else {}
+    biases = {name: bias for name, bias in (("b1", entry.b1), ("b2", entry.b2)) if bias is not None}
     return {"activation": shape.mlp.activation, **gate, **biases}
 
 
@@ -158,31 +158,31 @@ def way_run(torch: Any, shape: MlpShape, way: MlpExecutable) -> Run:
     """A way on PyTorch's tensors and current stream, with scratch memory of its own."""
     scratch = torch.empty(max(1, way.scratch_bytes), dtype=torch.uint8, device="cuda")
 
-    def run(one: LayerOperands) -> Any:
-        out = one.x.new_empty((shape.m, shape.n2))
-        way.run(_call(torch, shape, one, out, scratch))
+    def run(entry: LayerOperands) -> Any:
+        out = entry.x.new_empty((shape.m, shape.n2))
+        way.run(_call(torch, shape, entry, out, scratch))
         return out
 
     return run
 
 
-def _call(torch: Any, shape: MlpShape, one: LayerOperands, out: Any, scratch: Any) -> MlpCall:
+def _call(torch: Any, shape: MlpShape, entry: LayerOperands, out: Any, scratch: Any) -> MlpCall:
     return MlpCall(
-        x=one.x.data_ptr(),
+        x=entry.x.data_ptr(),
         x_stride=shape.k,
-        w1=one.up.data_ptr(),
+        w1=entry.up.data_ptr(),
         w1_stride=shape.k,
-        w2=one.down.data_ptr(),
+        w2=entry.down.data_ptr(),
         w2_stride=shape.n1,
         out=out.data_ptr(),
         scratch=scratch.data_ptr(),
         stream=torch.cuda.current_stream().cuda_stream,
-        device=one.x.device.index,
+        device=entry.x.device.index,
         is_captured=torch.cuda.is_current_stream_capturing(),
         limit_ns=LIMIT_NS,
-        w_gate=_address(one.gate),
-        b1=_address(one.b1),
-        b2=_address(one.b2),
+        w_gate=_address(entry.gate),
+        b1=_address(entry.b1),
+        b2=_address(entry.b2),
     )
 
 

@@ -45,19 +45,19 @@ class Compilations:
 @contextmanager
 def watched_compilations() -> Iterator[Compilations]:
     """What NVRTC does within."""
-    found, build = Compilations(), compiler.build_and_keep
+    result, build = Compilations(), compiler.build_and_keep
 
     def watched(request: compiler.Request) -> Any:
-        found.what.append(f"{request.path.name}: {', '.join(request.names)}")
+        result.what.append(f"{request.path.name}: {', '.join(request.names)}")
         began = time.perf_counter()
         try:
             return build(request)
         finally:
-            found.spans.append((began, time.perf_counter()))
+            result.spans.append((began, time.perf_counter()))
 
     compiler.build_and_keep = watched
     try:
-        yield found
+        yield result
     finally:
         compiler.build_and_keep = build
 
@@ -89,10 +89,10 @@ def in_second_process(cache: Path, names: Iterable[str]) -> list[dict[str, Any]]
         )
     except subprocess.TimeoutExpired:
         return [{"failed": f"no answer within {SECOND_LIMIT_S} s"}]
-    found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    result = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode != 0:
-        found.append({"failed": f"status {done.returncode}: {done.stderr.strip()[-300:]}"})
-    return found
+        result.append({"failed": f"status {done.returncode}: {done.stderr.strip()[-300:]}"})
+    return result
 
 
 def main() -> int:
@@ -109,10 +109,10 @@ def main() -> int:
             shape = by_name[name]
             try:
                 operands = random_layer(torch, shape, seed=0)
-                found = first_call(torch, mlp_run(shape), operands)
+                result = first_call(torch, mlp_run(shape), operands)
             except Exception as error:  # noqa: BLE001  # recorded, and the next shape is tried
-                found = {"failed": f"{type(error).__name__}: {error}"}
-            print(json.dumps({"name": name, **found}), flush=True)  # noqa: T201  # what it is for
+                result = {"failed": f"{type(error).__name__}: {error}"}
+            print(json.dumps({"name": name, **result}), flush=True)  # noqa: T201  # what it is for
     return 0
 
 

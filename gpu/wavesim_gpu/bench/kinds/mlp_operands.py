@@ -83,14 +83,14 @@ def activation(torch: Any, shape: LayerShape) -> Callable[[Any], Any]:
     """Of the shape's MLP, or of its gate."""
     functional = torch.nn.functional
     if shape.mlp.activation == "gelu":
-        return lambda found: functional.gelu(found, approximate="tanh")
+        return lambda result: functional.gelu(result, approximate="tanh")
     return {"swiglu": functional.silu}[shape.mlp.activation]  # type: ignore[no-any-return]
 
 
-def verdict(shape: LayerShape, found: Any, expected: Any) -> dict[str, Any]:
+def verdict(shape: LayerShape, result: Any, expected: Any) -> dict[str, Any]:
     """Whether an output is right: `is_good`, and its errors in roundings, None where they are not finite."""
     unit = 2.0 ** -BITS[shape.mlp.dtype] * expected.square().mean().sqrt().item()
-    difference = found.float() - expected
+    difference = result.float() - expected
     rms = difference.square().mean().sqrt().item() / unit
     largest = difference.abs().max().item() / unit
     is_finite = math.isfinite(rms) and math.isfinite(largest)

@@ -80,12 +80,12 @@ class PairStudy:
     def _medians(self, variants: Sequence[PairConfig], rounds: int) -> dict[PairConfig, float]:
         """In ns, of those that are right; all become cases."""
         entries = {str(variant): self._entries[variant] for variant in variants}
-        found, verdicts, sampler = time_and_judge(entries, rounds, SCREENING_WARM_UP_S)
+        result, verdicts, sampler = time_and_judge(entries, rounds, SCREENING_WARM_UP_S)
         for variant in variants:
             name = str(variant)
-            self._add(variant.kind.name, found.get(name, NONE), verdicts[name], sampler, variant)
+            self._add(variant.kind.name, result.get(name, NONE), verdicts[name], sampler, variant)
         good = [variant for variant in variants if verdicts[str(variant)].is_good]
-        return {variant: median(found[str(variant)].times_ns) for variant in good}
+        return {variant: median(result[str(variant)].times_ns) for variant in good}
 
     def _shortlist(self) -> None:
         """The fastest few of each kind, screened again."""
@@ -126,16 +126,16 @@ class PairStudy:
             name: library_entry(library, self._base, self._expected, self._repeats)
             for name, library in libraries.items()
         }
-        found, verdicts, sampler = time_and_judge(entries, rounds)
+        result, verdicts, sampler = time_and_judge(entries, rounds)
         for name, variant in finalists.items():
             roles = [
                 role
                 for role, holder in self._roles().items()
                 if holder == variant and not name.startswith(SAME_CUT)
             ]
-            self._add(name, found[name], verdicts[name], sampler, variant, roles)
+            self._add(name, result[name], verdicts[name], sampler, variant, roles)
         for name in libraries:
-            self._add(name, found.get(name, NONE), verdicts[name], sampler, None, [])
+            self._add(name, result.get(name, NONE), verdicts[name], sampler, None, [])
         return self.cases
 
     def _roles(self) -> dict[str, PairConfig | None]:
@@ -148,9 +148,9 @@ class PairStudy:
 
     def _finalists(self) -> dict[str, PairConfig]:
         """The fastest of each kind by its name, and both of the cut and order where semaphores gain most."""
-        found: dict[str, PairConfig] = {}
+        result: dict[str, PairConfig] = {}
         for variant in sorted(self._shortlisted, key=self._shortlisted.__getitem__):
-            found.setdefault(variant.kind.name, variant)
+            result.setdefault(variant.kind.name, variant)
         plain = {(v.cuts, v.order): v for v in self._screened if v.kind.name == STREAM}
         gains = {
             v: self._screened[plain[v.cuts, v.order]] / self._screened[v]
@@ -159,8 +159,8 @@ class PairStudy:
         }
         if gains:
             most = max(gains, key=gains.__getitem__)
-            found |= {SAME_CUT: most, f"{SAME_CUT} {STREAM}": plain[most.cuts, most.order]}
-        return found
+            result |= {SAME_CUT: most, f"{SAME_CUT} {STREAM}": plain[most.cuts, most.order]}
+        return result
 
     def _has_kernels(self, variant: PairConfig) -> bool:
         try:

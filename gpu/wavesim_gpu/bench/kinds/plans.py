@@ -52,7 +52,7 @@ def _by_cudnn(sets: Sequence[Operands], repeats: int) -> Any:
     from wavesim_gpu.bench.libraries.torch_convolutions import TorchConvolutions  # noqa: PLC0415  # PyTorch
     from wavesim_gpu.bench.libraries.torch_layer import TorchGraph  # noqa: PLC0415  # PyTorch
 
-    return TorchGraph([TorchConvolutions(one) for one in sets], sets[0], repeats)
+    return TorchGraph([TorchConvolutions(item) for item in sets], sets[0], repeats)
 
 
 RIVALS: Mapping[str, Callable[[Sequence[Operands], int], Any]] = {
@@ -86,8 +86,8 @@ class Measurer:
     def alone(self, case: Any) -> dict[str, Trace]:
         """The baseline by itself: a trace per order, with its rounds."""
         baselines = [entry for entry in case.entries if entry[1] == case.baseline]
-        found = self._timed(case, baselines, {})
-        return {order: trace for (order, _), trace in self._record(case, baselines, found).items()}
+        result = self._timed(case, baselines, {})
+        return {order: trace for (order, _), trace in self._record(case, baselines, result).items()}
 
     def measure(self, case: Any, has_traces: bool = False) -> Measured:
         """All plans and rivals in turns; with `has_traces` recordings of the overlapped plans."""
@@ -127,14 +127,14 @@ class Measurer:
     def _in_turns(
         self, case: Any, made: Mapping[Entry, CheckedCandidate]
     ) -> dict[Entry, tuple[Any, Any, Any]]:
-        by_name = {" ".join(key): one for key, one in made.items()}
-        found, verdicts, sampler = time_and_judge(by_name, self._rounds, WARM_UP_S)
+        by_name = {" ".join(key): item for key, item in made.items()}
+        result, verdicts, sampler = time_and_judge(by_name, self._rounds, WARM_UP_S)
         timed = {}
         for key in made:
             verdict = verdicts[" ".join(key)]
             if key[1] == case.baseline and not verdict.is_good:
                 raise WrongResultError(f"{case.name}: relative errors {dict(verdict.errors)}; not timed")
-            timed[key] = found.get(" ".join(key)), verdict, sampler.reading if sampler else None
+            timed[key] = result.get(" ".join(key)), verdict, sampler.reading if sampler else None
         return timed
 
     def _plan(
@@ -163,21 +163,21 @@ class Measurer:
             for some, is_recording in ((ahead, False), (wanted, True))
         )
         lead, recorded = (
-            [Contender(self._runner(case).launcher(one), one.streams[0]) for one in some]
+            [Contender(self._runner(case).launcher(item), item.streams[0]) for item in some]
             for some in (plain, programs)
         )
         turn_ns = sum(statistics.median(timed[entry][0].times_ns) for entry in ahead)
         turns = lead * max(1, round(LEAD_NS / turn_ns))
-        found: dict[Entry, list[Trace]] = {entry: [] for entry in wanted}
+        result: dict[Entry, list[Trace]] = {entry: [] for entry in wanted}
         for _ in range(REPLAYS):
             run_in_turn([*turns, *recorded])
             for program, entry in zip(programs, wanted, strict=True):
                 program.synchronize()
                 rounds, _, reading = timed[entry]
-                found[entry].append(build_trace(program, tuple(rounds.times_ns), reading, self._notes()))
+                result[entry].append(build_trace(program, tuple(rounds.times_ns), reading, self._notes()))
         return {
             entry: sorted(traces, key=lambda trace: trace.makespan_ns)[len(traces) // 2]
-            for entry, traces in found.items()
+            for entry, traces in result.items()
         }
 
     def _programs(

@@ -66,7 +66,7 @@ def ways_of(
 
     And by Stream-K, which splits K itself, every tile shape.
     """
-    orders, found = list(orders), []
+    orders, result = list(orders), []
     for tile_m, tile_n in entrant.tiles:
         if tile_m >= 2 * max(gemm.m, 64):
             continue  # more than half of every tile would lie outside
@@ -76,12 +76,12 @@ def ways_of(
             if entrant.suits(gemm, cut):
                 # What splits K itself takes no split.
                 schedules = entrant.schedules if split == 1 else entrant.schedules[:1]
-                found += [
+                result += [
                     KernelConfig(entrant.backend, schedule, cut, order)
                     for schedule in schedules
                     for order in orders
                 ]
-    return found
+    return result
 
 
 def splits_of(tiles: int, chunks: int, sm_count: int) -> list[int]:
@@ -120,11 +120,11 @@ def product_cases(
         raise WrongResultError(f"{gemm.name}, m={gemm.m}: every cut gives wrong results; nothing was timed")
     best = next(iter(ranked))
     final = {"ours": entries[best], "cublaslt": library_entry(LtChain(base), base, expected)}
-    found, verdicts, sampler = time_and_judge(final, rounds)
+    result, verdicts, sampler = time_and_judge(final, rounds)
     shape = {"m": gemm.m, "n": gemm.n, "k": gemm.k, "flops": gemm.flops, "kernels": entrant.kernels}
     cases = [
         describe_case(
-            name, {**tags, **shape, "way": str(best)}, found.get(name, NONE), verdicts[name], sampler
+            name, {**tags, **shape, "way": str(best)}, result.get(name, NONE), verdicts[name], sampler
         )
         for name in final
     ]
@@ -140,10 +140,10 @@ def _screened(
     entries: Mapping[KernelConfig, CheckedCandidate],
 ) -> tuple[dict[KernelConfig, float], dict[str, OutputCheck]]:
     """Median ns of those that are right, fastest first, the fastest few by a second look; all verdicts."""
-    found, judged, _ = time_and_judge(
+    result, judged, _ = time_and_judge(
         {str(way): entry for way, entry in entries.items()}, SCREENING_ROUNDS, SCREENING_WARM_UP_S
     )
-    ranked = _ranked({way: found[str(way)] for way in entries if judged[str(way)].is_good})
+    ranked = _ranked({way: result[str(way)] for way in entries if judged[str(way)].is_good})
     few = list(ranked)[:SHORTLIST]
     again, still, _ = time_and_judge(
         {str(way): entries[way] for way in few}, SHORTLIST_ROUNDS, SCREENING_WARM_UP_S

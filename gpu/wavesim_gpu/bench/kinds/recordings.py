@@ -58,7 +58,7 @@ def _cases(
         name: sharing_entry(runner, program, runner.contender(program), expected)
         for name, program in programs.items()
     }
-    found, verdicts, sampler = time_and_judge(entries, rounds)
-    if not found:
+    result, verdicts, sampler = time_and_judge(entries, rounds)
+    if not result:
         raise WrongResultError(f"{tags['workload']}: every program gives wrong results; nothing was timed")
-    return [describe_case(name, tags, found.get(name, NONE), verdicts[name], sampler) for name in programs]
+    return [describe_case(name, tags, result.get(name, NONE), verdicts[name], sampler) for name in programs]

@@ -158,8 +158,8 @@ def variants_of(
 def under_all(variants: Iterable[PairConfig], policies: Iterable[str]) -> list[PairConfig]:
     """Those with semaphores, under each of the policies."""
     synchronised, policies = [v for v in variants if v.has_semaphores], list(policies)
-    found = [replace(v, kind=v.kind.under(policy)) for v in synchronised for policy in policies]
-    return list(dict.fromkeys(found))
+    result = [replace(v, kind=v.kind.under(policy)) for v in synchronised for policy in policies]
+    return list(dict.fromkeys(result))
 
 
 def generated(pipeline: Pipeline) -> list[str]:
@@ -195,12 +195,12 @@ class CandidateKernels:
 
     def can_compute(self, products: Iterable[Gemm]) -> bool:
         """Whether some tile of it suits each product."""
-        return all(any(self.suits(one, TileConfig(*tile)) for tile in self.tiles) for one in products)
+        return all(any(self.suits(entry, TileConfig(*tile)) for tile in self.tiles) for entry in products)
 
-    def suits(self, one: Gemm, cut: TileConfig) -> bool:
+    def suits(self, entry: Gemm, cut: TileConfig) -> bool:
         """Whether the kernels can compute a product in this cut."""
         try:
-            backend_named(self.backend).check(cut.applied(one, self.tile_k))
+            backend_named(self.backend).check(cut.applied(entry, self.tile_k))
         except DescriptionError:
             return False
         return True

@@ -130,18 +130,18 @@ def copy_pair(
         is_put_back=not counts_blocks,
     )
     ends = ((buffers.source, buffers.middle), (buffers.middle, buffers.out))
-    found: list[DeviceLaunch] = []
+    result: list[DeviceLaunch] = []
     for index, (name, arrays) in enumerate(zip(STAGES, ends, strict=True)):
         stream = 0 if way.is_one_stream else index
         if index and counts_blocks:
-            found.append(wait_launch(sync, name, stream, build))
+            result.append(wait_launch(sync, name, stream, build))
         shape = KernelLaunch(
             f"copy<{threads}>", threads, 0, blocks, is_dependent=way.is_dependent and index > 0
         )
         function = load_function(SOURCE, shape.expression, build, header=sync.headers[name].text)
         addresses = np.array([array.data.ptr for array in arrays], np.uint64).view(np.dtype("V16"))[0]
-        found.append(DeviceLaunch(function, shape, (sync.params(name), addresses), stream))
-    return Launches(sync, found, 1 if way.is_one_stream else len(STAGES))
+        result.append(DeviceLaunch(function, shape, (sync.params(name), addresses), stream))
+    return Launches(sync, result, 1 if way.is_one_stream else len(STAGES))
 
 
 def describe_pair(blocks: int, threads: int) -> Pipeline:
@@ -175,7 +175,7 @@ def time_in_batches(
     Batches draw the same orders, but begin with another contender each, so that nobody always runs behind
     the same one.
     """
-    found, sampler = {name: Rounds([], []) for name in contenders}, None
+    result, sampler = {name: Rounds([], []) for name in contenders}, None
     names = list(contenders)
     for done in range(0, rounds, BATCH_ROUNDS):
         count = min(BATCH_ROUNDS, rounds - done)
@@ -183,10 +183,10 @@ def time_in_batches(
         turned = {name: contenders[name] for name in names}
         batch, sampler = time_together(turned, count, WARM_UP_S, head_start_ns)
         names = names[1:] + names[:1]
-        for name, one in batch.items():
-            found[name].times_ns.extend(one.times_ns)
-            found[name].clocks_ghz.extend(one.clocks_ghz)
-    return found, sampler
+        for name, item in batch.items():
+            result[name].times_ns.extend(item.times_ns)
+            result[name].clocks_ghz.extend(item.clocks_ghz)
+    return result, sampler
 
 
 def copy_cases(threads: Sequence[int] = THREADS, rounds: int = COPY_ROUNDS) -> list[dict[str, Any]]:
@@ -198,10 +198,12 @@ def copy_cases(threads: Sequence[int] = THREADS, rounds: int = COPY_ROUNDS) -> l
         pairs = {name: copy_pair(count, way, buffers) for name, way in ways_on(device).items()}
         entries = {name: _entry(pair, buffers) for name, pair in pairs.items()}
         good = {name: entry for name, entry in entries.items() if entry.verdict.is_good}
-        found, sampler = time_in_batches({name: entry.contender for name, entry in good.items()}, rounds)
+        result, sampler = time_in_batches({name: entry.contender for name, entry in good.items()}, rounds)
         verdicts = {name: entry.verdict for name, entry in entries.items()} | judged_again(good)
         tags = {"workload": "copy-pair", "threads": count}
-        cases += [describe_case(name, tags, found.get(name, NONE), verdicts[name], sampler) for name in pairs]
+        cases += [
+            describe_case(name, tags, result.get(name, NONE), verdicts[name], sampler) for name in pairs
+        ]
     return cases
 
 

@@ -102,7 +102,7 @@ class LaunchingKernels:
 
     def launch(self, name: str, blocks: int, threads: int, *arguments: Any) -> None:
         """Launches from the host; integers are passed as 32 bits."""
-        passed = tuple(np.int32(one) if isinstance(one, int) else one for one in arguments)
+        passed = tuple(np.int32(entry) if isinstance(entry, int) else entry for entry in arguments)
         self.module.get_function(name)((blocks,), (threads,), passed, 0, self.stream)
 
     def run(self, name: str, *arguments: Any) -> None:
@@ -118,15 +118,15 @@ class LaunchingKernels:
 
     def calls(self, kind: int) -> list[dict[str, float]]:
         """The figures of a stream's calls, run by run, without the first, which loads code."""
-        found = []
+        result = []
         for _ in range(ROUNDS + 1):
             called, begun = self.zeros(CALLS, np.uint64), self.zeros(CALLS, np.uint64)
             errors = self.zeros(CALLS)
             self.run("launch_calls", kind, CALLS, called, begun, errors)
             if errors.any() or not begun.all():
                 raise WavesimError(f"{STREAMS[kind]}: launches failed with {set(errors.tolist())}")
-            found.append(call_figures(called.tolist(), begun.tolist()))
-        return found[1:]
+            result.append(call_figures(called.tolist(), begun.tolist()))
+        return result[1:]
 
     def callers(self, blocks: int, warps: int, lanes: int, count: int) -> dict[str, Any]:
         """So many at once: figures run by run, without the first."""
@@ -152,10 +152,10 @@ class LaunchingKernels:
             arguments = 1, calls, stamps, stamps, error
             return Contender(lambda: self.launch("launch_from_many", 1, 32, *arguments), self.stream)
 
-        none, one = interleaved([parent(0), parent(1)], ROUNDS, 0, 10 * HEAD_START_NS)
+        none, entry = interleaved([parent(0), parent(1)], ROUNDS, 0, 10 * HEAD_START_NS)
         if int(error[0]) or not int(stamps[0]):
             raise WavesimError(f"family: launches of one child failed with {int(error[0])}")
-        return {"none_ns": none.times_ns, "one_ns": one.times_ns}
+        return {"none_ns": none.times_ns, "one_ns": entry.times_ns}
 
     def children(self) -> dict[str, Any]:
         """All blocks of children that launch every item, as one grid of the host's, round by round."""
@@ -173,7 +173,7 @@ class LaunchingKernels:
         """How many of more launches than the pool holds were taken, how many ran, the error of the others."""
         released, ran, errors = self.zeros(1), self.zeros(1), self.zeros(OVERFLOWING)
         self.run("fill_pool", OVERFLOWING, released, ran, errors)
-        failed = [one for one in errors.tolist() if one]
+        failed = [entry for entry in errors.tolist() if entry]
         return {"taken": OVERFLOWING - len(failed), "ran": int(ran[0]), "error": failed[0] if failed else 0}
 
     def levels(self) -> dict[str, int]:
@@ -190,7 +190,7 @@ class LaunchingKernels:
         """
         items = items_of(range(PARENT_BLOCKS * THREADS))
         tables = uneven_tables(items, threshold)
-        arrays = [self.cupy.asarray(one) for one in (tables.first_item, tables.first_task, tables.tasks)]
+        arrays = [self.cupy.asarray(entry) for entry in (tables.first_item, tables.first_task, tables.tasks)]
         done, lost = self.zeros(sum(items)), self.zeros(1)
 
         arguments = (GATHERED[launcher], *arrays, done, ITEM_CYCLES, lost)
@@ -208,9 +208,9 @@ class LaunchingKernels:
         times: list[int] = []
         while not int(lost[0]) and len(times) < rounds:
             times += interleaved(alone, 1, 0, HEAD_START_NS)[0].times_ns
-        found = {"launcher": launcher, "threshold": threshold, "lost": int(lost[0])}
+        result = {"launcher": launcher, "threshold": threshold, "lost": int(lost[0])}
         missing = (done < 1 + len(times)).sum()
-        return {**found, "items_missing": int(missing), "rounds_ns": [] if found["lost"] else times}
+        return {**result, "items_missing": int(missing), "rounds_ns": [] if result["lost"] else times}
 
 
 def uneven_ways() -> Iterator[tuple[str, int | None]]:
@@ -223,28 +223,27 @@ def uneven_ways() -> Iterator[tuple[str, int | None]]:
 
 def measure_uneven(kernels: MeasuringProcess, limit_s: float = LIMIT_S) -> list[dict[str, Any]]:
     """The uneven work in every way, each told as soon as it is known; `failed` says why one has no times."""
-    found = []
+    result = []
     for name, threshold in uneven_ways():
         try:
-            one = kernels.ask(limit_s, "uneven", name, threshold)
+            entry = kernels.ask(limit_s, "uneven", name, threshold)
         except WorkerError as error:
-            one = {"launcher": name, "threshold": threshold, "failed": str(error)}
-        if one.get("lost"):
+            entry = {"launcher": name, "threshold": threshold, "failed": str(error)}
+        if entry.get("lost"):
             kernels.close()
-        found.append(one)
-        sys.stderr.write(_uneven_line(one) + "\n")
-    return found
+        result.append(entry)
+        sys.stderr.write(_uneven_line(entry) + "\n")
+    return result
 
 
-def _uneven_line(one: dict[str, Any]) -> str:
-    since = "" if one["threshold"] is None else f" from {one['threshold']} on"
-    if "failed" in one:
-        return f"{one['launcher']}{since}: {one['failed']}"
-    if one["lost"]:
-        return (
-            f"{one['launcher']}{since}: {one['lost']:,} launches lost, {one['items_missing']:,} items missing"
-        )
-    return f"{one['launcher']}{since}: {median(one['rounds_ns']) / 1000:,.1f} µs"
+def _uneven_line(entry: dict[str, Any]) -> str:
+    since = "" if entry["threshold"] is None else f" from {entry['threshold']} on"
+    if "failed" in entry:
+        return f"{entry['launcher']}{since}: {entry['failed']}"
+    if entry["lost"]:
+        missing = f"{entry['items_missing']:,} items missing"
+        return f"{entry['launcher']}{since}: {entry['lost']:,} launches lost, {missing}"
+    return f"{entry['launcher']}{since}: {median(entry['rounds_ns']) / 1000:,.1f} µs"
 
 
 def document(_rounds: int) -> dict[str, Any]:
@@ -256,7 +255,7 @@ def document(_rounds: int) -> dict[str, Any]:
         return {
             "kernel_sources": source_hash(SOURCE),
             "calls": {name: kernels.ask(LIMIT_S, "calls", kind) for kind, name in enumerate(STREAMS)},
-            "callers": [kernels.ask(LIMIT_S, "callers", *one) for one in CALLERS],
+            "callers": [kernels.ask(LIMIT_S, "callers", *entry) for entry in CALLERS],
             "children": kernels.ask(LIMIT_S, "children"),
             "family": kernels.ask(LIMIT_S, "family"),
             "pool": pool,

@@ -107,8 +107,8 @@ def _norm_error(launcher: Launcher, contender: Contender, out: Any, expected: An
     norm = launcher.cupy.linalg.norm
 
     def error() -> float:
-        found = launcher.result(contender, out)
-        return float(norm((found - expected).ravel()) / norm(expected.ravel()))
+        outcome = launcher.result(contender, out)
+        return float(norm((outcome - expected).ravel()) / norm(expected.ravel()))
 
     return error
 
@@ -118,16 +118,16 @@ FAMILIES = {"reduction": reductions, "convolution": convolutions, "matmul": prod
 
 def measure(prepared: Sequence[Prepared], rounds: int = ROUNDS) -> dict[str, Any]:
     """Every step's rounds and error, and the copy's rounds in the same turns. Raises if a result is wrong."""
-    errors = [one.error() for one in prepared]
-    for one, error in zip(prepared, errors, strict=True):
+    errors = [entry.error() for entry in prepared]
+    for entry, error in zip(prepared, errors, strict=True):
         if not error <= TOLERANCE:
-            raise WavesimError(f"{one.step.kernel}: relative error {error:.1e}; not timed")
-    *times, copy = interleaved_ns([*(one.contender for one in prepared), copying()], rounds)
+            raise WavesimError(f"{entry.step.kernel}: relative error {error:.1e}; not timed")
+    *times, copy = interleaved_ns([*(entry.contender for entry in prepared), copying()], rounds)
     return {
         "copy": {"bytes": 2 * COPIED_BYTES, "rounds_ns": copy},
         "steps": [
-            {"name": one.step.name, "work": one.work, "relative_error": error, "rounds_ns": found}
-            for one, error, found in zip(prepared, errors, times, strict=True)
+            {"name": entry.step.name, "work": entry.work, "relative_error": error, "rounds_ns": outcome}
+            for entry, error, outcome in zip(prepared, errors, times, strict=True)
         ],
     }
 

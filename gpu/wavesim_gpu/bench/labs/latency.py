@@ -62,9 +62,9 @@ def measure(bench: MicroBench) -> dict[str, Any]:
     latencies = []
     for _ in range(REPEATS):
         latencies.append(_latency_ns(bench, pool, sink))
-        for found, (loop, shared) in zip(times, points, strict=True):
+        for result, (loop, shared) in zip(times, points, strict=True):
             if _fits(bench, loop, shared):
-                found.append(
+                result.append(
                     bench.elapsed_ns(
                         lambda loop=loop, shared=shared: _launch(bench, pool, sink, loop, shared)
                     )
@@ -74,9 +74,9 @@ def measure(bench: MicroBench) -> dict[str, Any]:
     return {
         "latency_ns": latencies,
         "points": [
-            {**asdict(loop), "bytes": _moved(bench, pool, loop), "rounds_ns": found}
-            for found, (loop, _) in zip(times, points, strict=True)
-            if found
+            {**asdict(loop), "bytes": _moved(bench, pool, loop), "rounds_ns": result}
+            for result, (loop, _) in zip(times, points, strict=True)
+            if result
         ],
     }
 

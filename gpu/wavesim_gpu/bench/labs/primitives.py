@@ -82,10 +82,10 @@ def primitive_cases(rounds: int = ROUNDS, operations: int = OPERATIONS) -> list[
     cases: list[dict[str, Any]] = []
     for blocks in (1, query().sm_count):
         benches = {name: Bench.of(blocks) for name in NAMES}
-        found = _rounds(benches, rounds, operations)
+        result = _rounds(benches, rounds, operations)
         tags = {"workload": "primitive", "operations": operations, "blocks": blocks}
         cases += [
-            describe_case(name, tags, found[name], _verdict(name, bench, rounds, operations), None)
+            describe_case(name, tags, result[name], _verdict(name, bench, rounds, operations), None)
             for name, bench in benches.items()
         ]
     return cases
@@ -97,16 +97,16 @@ def _rounds(benches: dict[str, Bench], rounds: int, operations: int) -> dict[str
         name: load_function(SOURCE, f"primitive<{index}>", Build(is_recording=name == "recording")).function
         for index, name in enumerate(NAMES)
     }
-    found = {name: Rounds([], []) for name in NAMES}
+    result = {name: Rounds([], []) for name in NAMES}
     for turn in range(-WARM_UPS, rounds):
         for name, bench in benches.items():
             functions[name]((bench.blocks, 1, 1), (32, 1, 1), (bench.params(operations),))
             cupy.cuda.Device().synchronize()
             if turn >= 0:
                 ns, clock = middle(bench.durations.get())
-                found[name].times_ns.append(ns)
-                found[name].clocks_ghz.append(clock)
-    return found
+                result[name].times_ns.append(ns)
+                result[name].clocks_ghz.append(clock)
+    return result
 
 
 def middle(durations: np.ndarray[Any, Any]) -> tuple[int, float]:

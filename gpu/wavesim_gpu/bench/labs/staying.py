@@ -70,10 +70,10 @@ class SmallExamples:
         """Launches of an empty kernel in a graph, and barriers of half, one and four blocks per SM."""
         sms = self.gpu.sm_count
         empty = captured(partial(self._nothing, sms), self.stream)
-        found: dict[str, Start] = {"launches": partial(empty.launch, self.stream)}
+        result: dict[str, Start] = {"launches": partial(empty.launch, self.stream)}
         for blocks in (sms // 2, sms, BLOCKS_PER_SM * sms):
-            found[f"barriers of {blocks} blocks"] = partial(self._barriers, blocks)
-        return found
+            result[f"barriers of {blocks} blocks"] = partial(self._barriers, blocks)
+        return result
 
     @property
     def tasks(self) -> dict[str, Start]:
@@ -112,9 +112,9 @@ class SmallExamples:
     def rounds_ns(self, starts: dict[str, Start], rounds: int) -> dict[str, list[int]]:
         """Times of each, in turns."""
         contenders = [Contender(start, self.stream) for start in starts.values()]
-        found = interleaved(contenders, rounds, head_start_ns=HEAD_START_NS)
+        result = interleaved(contenders, rounds, head_start_ns=HEAD_START_NS)
         self.require_patience()
-        return {name: one.times_ns for name, one in zip(starts, found, strict=True)}
+        return {name: entry.times_ns for name, entry in zip(starts, result, strict=True)}
 
     def _run(self, start: Start) -> None:
         start()
@@ -127,7 +127,7 @@ class SmallExamples:
         self._function(name).function((blocks, 1, 1), (threads, 1, 1), arguments, 0, self.stream)
 
     def _add(self, name: str, blocks: int) -> None:
-        pointers = (np.uint64(one.data.ptr) for one in (self._a, self._b, self._out))
+        pointers = (np.uint64(entry.data.ptr) for entry in (self._a, self._b, self._out))
         self._launch(name, blocks, THREADS, *pointers, np.uint32(GROUPS))
 
     def _nothing(self, blocks: int) -> None:
@@ -145,7 +145,7 @@ class SmallExamples:
 
     def _tasks(self, name: str) -> None:
         self._words[2:].data.memset_async(0, 4, self.stream)
-        pointers = [np.uint64(one.data.ptr) for one in (self._task_ns, self._done)]
+        pointers = [np.uint64(entry.data.ptr) for entry in (self._task_ns, self._done)]
         more = (np.uint64(self._words.data.ptr + 8),) if name == "tasks_by_queue" else ()
         self._launch(name, self.gpu.sm_count, 1, *pointers, np.uint32(len(self.task_ns)), *more)
 

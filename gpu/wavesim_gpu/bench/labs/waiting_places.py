@@ -46,7 +46,7 @@ def gpcs_of(clusters: Iterable[Sequence[int]]) -> dict[int, int]:
     for sms in clusters:
         joined = {gpc.setdefault(sm, sm) for sm in sms}
         least = min(joined)
-        gpc = {sm: least if one in joined else one for sm, one in gpc.items()}
+        gpc = {sm: least if entry in joined else entry for sm, entry in gpc.items()}
     return gpc
 
 
@@ -63,10 +63,10 @@ class ClusterBench:
 
     def kernel(self, name: str, cluster: int = 1, shared: int = 0) -> Function:
         """A kernel that may be launched in clusters of that size."""
-        found = self.bench.kernel(SOURCE.as_posix(), name, shared)
+        result = self.bench.kernel(SOURCE.as_posix(), name, shared)
         if cluster > PORTABLE:
-            self.bench.cupy.cuda.driver.funcSetAttribute(found.function.ptr, NON_PORTABLE_ALLOWED, 1)
-        return found
+            self.bench.cupy.cuda.driver.funcSetAttribute(result.function.ptr, NON_PORTABLE_ALLOWED, 1)
+        return result
 
     def most_clusters(self, name: str, cluster: int, threads: int = 32, shared: int = 0) -> int:
         """How many clusters of that size can be resident at once."""
@@ -78,7 +78,7 @@ class ClusterBench:
     ) -> None:
         """One launch, and its end; arguments are CuPy arrays and NumPy scalars."""
         shape = KernelLaunch(name, threads, shared, blocks, cluster)
-        passed = tuple(np.uint64(one.data.ptr) if hasattr(one, "get") else one for one in arguments)
+        passed = tuple(np.uint64(entry.data.ptr) if hasattr(entry, "get") else entry for entry in arguments)
         launch_extended(self.kernel(name, cluster, shared).function, shape, passed, self.bench.stream)
         self.bench.synchronize()
 
@@ -101,7 +101,7 @@ def measure(gpu: ClusterBench) -> dict[str, Any]:
     gpcs = gpcs_of(_seen_clusters(gpu, resident))
     return {
         "clusters": {str(size): resident[size] for size in CLUSTERS},
-        "gpcs": sorted(list(gpcs.values()).count(one) for one in set(gpcs.values())),
+        "gpcs": sorted(list(gpcs.values()).count(entry) for entry in set(gpcs.values())),
         "grid": _across_the_grid(gpu, gpcs),
         "cluster": _in_clusters(gpu, [size for size in CLUSTERS if resident[size]]),
         "looks": _looks(gpu, resident),
@@ -118,22 +118,22 @@ def _seen_clusters(gpu: ClusterBench, resident: dict[int, int]) -> list[list[int
             blocks = size * count
             hold = np.uint64(HOLD_NS)
             gpu.launch("places", blocks, gpu.sms, hold, cluster=size, shared=ONE_PER_SM_BYTES)
-            found = gpu.sms.get()[:blocks].reshape(count, size)
-            seen += [sms.tolist() for sms in found]
+            result = gpu.sms.get()[:blocks].reshape(count, size)
+            seen += [sms.tolist() for sms in result]
     return seen
 
 
 def _across_the_grid(gpu: ClusterBench, gpcs: dict[int, int]) -> list[dict[str, Any]]:
     """One way by flags in global memory between SMs all over the GPU, in turns."""
     step = max(1, gpu.bench.sms // PARTNERS)
-    found = []
-    for partner in [one for _ in range(REPEATS) for one in range(1, gpu.bench.sms, step)]:
+    result = []
+    for partner in [entry for _ in range(REPEATS) for entry in range(1, gpu.bench.sms, step)]:
         words = gpu.cleared_flags(), np.uint32(partner), np.uint32(TURNS), gpu.durations, gpu.sms
         gpu.launch("grid_ping_pong", gpu.bench.sms, *words, shared=ONE_PER_SM_BYTES)
         sms = gpu.sms[0].item(), gpu.sms[partner].item()
         homes = [gpcs.get(sm, -1 - sm) for sm in sms]
-        found.append({"sms": sms, "is_same_gpc": homes[0] == homes[1], "one_way_ns": gpu.one_way(0, 2)[0]})
-    return found
+        result.append({"sms": sms, "is_same_gpc": homes[0] == homes[1], "one_way_ns": gpu.one_way(0, 2)[0]})
+    return result
 
 
 def _cluster_turn(gpu: ClusterBench, way: int, size: int, partner: int) -> tuple[float, float]:
@@ -152,17 +152,17 @@ def _in_clusters(gpu: ClusterBench, sizes: Sequence[int]) -> list[dict[str, Any]
     ]
     times: list[list[tuple[float, float]]] = [[] for _ in cases]
     for _ in range(REPEATS):
-        for found, case in zip(times, cases, strict=True):
-            found.append(_cluster_turn(gpu, *case))
+        for result, case in zip(times, cases, strict=True):
+            result.append(_cluster_turn(gpu, *case))
     return [
         {
             "way": WAYS[way],
             "blocks": size,
             "partner": partner,
-            "one_way_ns": [ns for ns, _ in found],
-            "one_way_cycles": [cycles for _, cycles in found],
+            "one_way_ns": [ns for ns, _ in result],
+            "one_way_cycles": [cycles for _, cycles in result],
         }
-        for (way, size, partner), found in zip(cases, times, strict=True)
+        for (way, size, partner), result in zip(cases, times, strict=True)
     ]
 
 
@@ -174,37 +174,37 @@ def _looks(gpu: ClusterBench, resident: dict[int, int]) -> list[dict[str, Any]]:
     largest = max(size for size in CLUSTERS if resident[size])
     cases = [(0, blocks, 1) for blocks in (1, gpu.bench.sms // 4, gpu.bench.sms)]
     cases += [(where, size, size) for where in (1, 2) for size in CLUSTERS if size <= largest]
-    found = []
+    result = []
     for where, blocks, cluster in cases:
         times, first = [], int(LOOKS[where] == "remote")
         for _ in range(REPEATS):
             words = gpu.cleared_flags(), np.uint32(LOOKED), gpu.durations
             gpu.launch(f"look_again<{where}>", blocks, *words, cluster=cluster, shared=ONE_PER_SM_BYTES)
             times.append(float(np.median(gpu.durations.get()[first:blocks, 0])) / LOOKED)
-        found.append({"where": LOOKS[where], "blocks": blocks, "look_ns": times})
-    return found
+        result.append({"where": LOOKS[where], "blocks": blocks, "look_ns": times})
+    return result
 
 
 def _tile_posts(gpu: ClusterBench) -> dict[str, list[float]]:
     """Nanoseconds of a round of storing a tile of 64 KB and posting it, the median block's, in turns."""
     blocks = 2 * gpu.most_clusters(f"tile_posts<{len(POSTED) - 1}>", 2, THREADS, ONE_PER_SM_BYTES)
     tiles = gpu.bench.zeros(blocks * TILE_QUADS * THREADS * 4, np.float32)
-    numbers = [np.int32(one) for one in (TILE_QUADS, ROUNDS, WORK)]
-    found: dict[str, list[float]] = {name: [] for name in POSTED}
+    numbers = [np.int32(entry) for entry in (TILE_QUADS, ROUNDS, WORK)]
+    result: dict[str, list[float]] = {name: [] for name in POSTED}
     for _ in range(2 * REPEATS):
         for index, name in enumerate(POSTED):
             words = gpu.cleared_flags(), tiles, *numbers, gpu.durations
             gpu.launch(
                 f"tile_posts<{index}>", blocks, *words, cluster=2, threads=THREADS, shared=ONE_PER_SM_BYTES
             )
-            found[name].append(float(np.median(gpu.durations.get()[:blocks, 0])) / ROUNDS)
-    return found
+            result[name].append(float(np.median(gpu.durations.get()[:blocks, 0])) / ROUNDS)
+    return result
 
 
 def _served(gpu: ClusterBench) -> list[dict[str, Any]]:
     """One way by way of a server block, the median pair's, with ever more pairs."""
-    found = []
-    for pairs in [one for one in SERVED_PAIRS if 2 * one < gpu.bench.sms]:
+    result = []
+    for pairs in [entry for entry in SERVED_PAIRS if 2 * entry < gpu.bench.sms]:
         clients = 2 * pairs
         threads = -(-clients // 32) * 32
         times = []
@@ -214,8 +214,8 @@ def _served(gpu: ClusterBench) -> list[dict[str, Any]]:
             gpu.launch("served_ping_pong", clients + 1, *words, threads=threads, shared=ONE_PER_SM_BYTES)
             ways = [gpu.one_way(2 * pair, 2)[0] for pair in range(pairs)]
             times.append(float(np.median(ways)))
-        found.append({"pairs": pairs, "one_way_ns": times})
-    return found
+        result.append({"pairs": pairs, "one_way_ns": times})
+    return result
 
 
 def document(_rounds: int) -> dict[str, Any]:

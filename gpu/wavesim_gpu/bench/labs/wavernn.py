@@ -57,18 +57,18 @@ class TypeRuns:
     def medians_ns(self, launches: dict[str, Callable[[], None]], rounds: int) -> dict[str, list[int]]:
         """Rounds of each, in turns."""
         contenders = [Contender(launch, self.stream) for launch in launches.values()]
-        found = interleaved(contenders, rounds, head_start_ns=HEAD_START_NS)
-        return {name: one.times_ns for name, one in zip(launches, found, strict=True)}
+        result = interleaved(contenders, rounds, head_start_ns=HEAD_START_NS)
+        return {name: entry.times_ns for name, entry in zip(launches, result, strict=True)}
 
     def tests(self) -> dict[str, Callable[[], None]]:
         """What starts each test: launched ones are CUDA graphs, those that stay a launch behind a reset."""
-        found = {"library": self._graph(partial(self.library.enqueue, STEPS))}
+        result = {"library": self._graph(partial(self.library.enqueue, STEPS))}
         for way, launches in ways_of(STEPS).items():
             enqueue = partial(self.model.enqueue, launches)
-            found[way] = enqueue if launches[0].is_persistent else self._graph(enqueue)
+            result[way] = enqueue if launches[0].is_persistent else self._graph(enqueue)
         if self.cluster:
-            found["cluster"] = self.cluster.enqueue
-        return found
+            result["cluster"] = self.cluster.enqueue
+        return result
 
     def parts(self, rounds: int) -> StepCosts:
         """A step's parts, each timed without the others."""

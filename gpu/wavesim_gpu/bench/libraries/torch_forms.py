@@ -44,7 +44,7 @@ def _written(torch: Any, shape: LayerShape, name: str) -> tuple[Callable[..., An
 
     if shape.mlp.gate is None:
         function = {"eager": plain, "fused bias and GELU": fused}[name]
-        return function, lambda one: (one.x, one.up, one.down, one.b1, one.b2)
+        return function, lambda entry: (entry.x, entry.up, entry.down, entry.b1, entry.b2)
     if name == "packed":
-        return packed, lambda one: (one.x, one.packed, one.down)
-    return {"eager": gated}[name], lambda one: (one.x, one.gate, one.up, one.down)
+        return packed, lambda entry: (entry.x, entry.packed, entry.down)
+    return {"eager": gated}[name], lambda entry: (entry.x, entry.gate, entry.up, entry.down)

@@ -141,8 +141,8 @@ class TorchGraph:
         self._torch, self._side, self._operands = torch, torch.cuda.Stream(), operands
         with torch.cuda.stream(self._side), torch.no_grad():
             for _ in range(WARM_UPS):
-                for one in runs:
-                    one.run()
+                for entry in runs:
+                    entry.run()
         torch.cuda.synchronize()
         self._graph = torch.cuda.CUDAGraph()
         with torch.no_grad(), torch.cuda.graph(self._graph, stream=self._side):

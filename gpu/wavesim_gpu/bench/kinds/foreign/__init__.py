@@ -30,13 +30,13 @@ class Measurer:
     def measure(self, case: Any, has_traces: bool = False) -> Measured:
         """Stream sync and the plans in turns; a plan whose bits are not stream sync's is missing."""
         pair = pair_for(case)
-        found = _module(pair).in_turns(pair)
+        result = _module(pair).in_turns(pair)
         rows = [
             ResultRow(case.name, pair.order, word, correct=True, ns=tuple(ns))
-            for word, ns in found.rounds.items()
+            for word, ns in result.rounds.items()
         ]
-        traces = {(pair.order, word): trace for word, trace in found.traces.items()} if has_traces else {}
-        return Measured(rows, traces, found.missing)
+        traces = {(pair.order, word): trace for word, trace in result.traces.items()} if has_traces else {}
+        return Measured(rows, traces, result.missing)
 
 
 def pair_for(case: Any) -> ForeignPair:
@@ -47,11 +47,11 @@ def pair_for(case: Any) -> ForeignPair:
 
 def predictions(known: Mapping[str, KnownPair], device: str) -> dict[str, list[Any]]:
     """What the plans of all pairs will gain, by what that was predicted from."""
-    found: dict[str, list[Any]] = {}
+    result: dict[str, list[Any]] = {}
     for pair in known.values():
-        for one in register_foreign(pair, device):
-            found.setdefault(one.basis, []).append(one)
-    return found
+        for entry in register_foreign(pair, device):
+            result.setdefault(entry.basis, []).append(entry)
+    return result
 
 
 def _module(pair: ForeignPair) -> Any:

@@ -197,24 +197,24 @@ class Made:
         if int(self.counters[1]):
             raise DeadlockError((), detail=f"{self.pair.name}: a wait ran out of its {LIMIT_NS / 1e9:g} s")
 
-    def require_product(self, found: tuple[Any, Any]) -> None:
+    def require_product(self, result: tuple[Any, Any]) -> None:
         """Raises `WrongResultError` unless both outputs are what they should be, to fp16's rounding."""
         cupy = self._cupy
         hidden = self.a.astype(np.float32) @ self.b.astype(np.float32)
-        source = found[0].astype(np.float32)
+        source = result[0].astype(np.float32)
         if self.c is not None:
             out = source @ self.c.astype(np.float32)
         else:
             powers = cupy.exp(source - source.max(axis=1, keepdims=True))
             out = powers / powers.sum(axis=1, keepdims=True)
-        for name, got, want in zip(NAMES, found, (hidden, out), strict=True):
+        for name, got, want in zip(NAMES, result, (hidden, out), strict=True):
             error = float(cupy.linalg.norm(got.astype(np.float32) - want) / cupy.linalg.norm(want))
             if not error < TOLERANCE:
                 raise WrongResultError(f"{self.pair.name}, {name}: relative error {error}")
 
-    def require_same(self, found: tuple[Any, Any], wanted: tuple[Any, Any], word: str) -> None:
+    def require_same(self, result: tuple[Any, Any], wanted: tuple[Any, Any], word: str) -> None:
         """Raises `WrongResultError` unless a plan gives stream sync's very bits."""
-        for name, got, want in zip(NAMES, found, wanted, strict=True):
+        for name, got, want in zip(NAMES, result, wanted, strict=True):
             wrong = int((got.view(np.uint16) != want.view(np.uint16)).sum())
             if wrong:
                 raise WrongResultError(

@@ -41,7 +41,7 @@ class Ranks:
         try:
             for process in self._processes:
                 process.send("take", setting, size)
-            found = self._processes[0].answer(limit_s)
+            result = self._processes[0].answer(limit_s)
             if setting.part != "killed":
                 for process in self._processes[1:]:
                     process.answer(limit_s)
@@ -50,7 +50,7 @@ class Ranks:
             raise
         if setting.part == "killed":
             self.close()
-        return found
+        return result
 
     def close(self) -> None:
         """Ends all of them."""
@@ -98,10 +98,11 @@ class Measurer:
         if self._bytes > MEMORY_BYTES:
             ranks.close()
             self._bytes = 0.0
-        found = ranks.ask(self.limit_s, setting, size)
-        rows = [_row(case.name, setting.kind, one) for one in found]
+        result = ranks.ask(self.limit_s, setting, size)
+        rows = [_row(case.name, setting.kind, entry) for entry in result]
         return Measured(
-            rows, notes={one["way"]: {key: one[key] for key in set(one) - {"way", "ns"}} for one in found}
+            rows,
+            notes={entry["way"]: {key: entry[key] for key in set(entry) - {"way", "ns"}} for entry in result},
         )
 
     def close(self) -> None:
@@ -124,9 +125,9 @@ class Measurer:
         return size, setting, devices
 
 
-def _row(case: str, kind: str, found: Mapping[str, Any]) -> ResultRow:
-    error = "" if found["is_right"] else f"relative error {found['error']}"
-    return ResultRow(case, kind, found["way"], found["is_right"], tuple(found["ns"]), error=error)
+def _row(case: str, kind: str, result: Mapping[str, Any]) -> ResultRow:
+    error = "" if result["is_right"] else f"relative error {result['error']}"
+    return ResultRow(case, kind, result["way"], result["is_right"], tuple(result["ns"]), error=error)
 
 
 def _bytes_of(setting: Setting, size: tuple[int, int, int]) -> int:
@@ -138,4 +139,6 @@ def _bytes_of(setting: Setting, size: tuple[int, int, int]) -> int:
     from wavesim_gpu.peers.regions import layout_of  # noqa: PLC0415  # as above
 
     ways = variants_of(size, Collective(setting.kind), setting.ranks)
-    return sum(layout_of(one.problem, one.options.way).bytes for found in ways.values() for one in found)
+    return sum(
+        layout_of(entry.problem, entry.options.way).bytes for result in ways.values() for entry in result
+    )

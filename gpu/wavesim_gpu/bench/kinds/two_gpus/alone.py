@@ -88,10 +88,10 @@ def _reduced(out: Tensor, library: Any) -> PeerContender:
         out.fill_(1.0)
         call()
         torch.cuda.synchronize()
-        found = relative(out, torch.full_like(out, ranks, dtype=torch.float32))
+        result = relative(out, torch.full_like(out, ranks, dtype=torch.float32))
         out.zero_()
         torch.cuda.synchronize()
-        return found
+        return result
 
     return PeerContender(error, partial(timed_graph, graph.replay, stream.cuda_stream))
 

@@ -38,7 +38,7 @@ class Setting:
 
     def takes(self, way: str) -> bool:
         """Whether a way is measured."""
-        return not self.ways or any(fnmatchcase(way, one) for one in self.ways)
+        return not self.ways or any(fnmatchcase(way, entry) for entry in self.ways)
 
 
 def operand(cupy: Any, case: SharedCase, rank: int, name: str) -> Any:
@@ -58,13 +58,13 @@ def operand(cupy: Any, case: SharedCase, rank: int, name: str) -> Any:
 
 def operands_of(group: PeerGroup, case: SharedCase) -> Mapping[int, RankArrays]:
     """Those of all ranks that this process drives."""
-    found = {}
+    result = {}
     for rank in group.ranks:
         with group.on(rank) as cupy:
-            found[rank] = RankArrays(
+            result[rank] = RankArrays(
                 **{name: operand(cupy, case, rank, name) for name in shapes_of(case.problem)}
             )
-    return found
+    return result
 
 
 def expected_of(cupy: Any, case: SharedCase, rank: int) -> Any:
@@ -104,5 +104,5 @@ def expected_of_chain(cupy: Any, case: SharedCase, rank: int) -> tuple[Any, Any]
 
 def relative_error(cupy: Any, out: Any, expected: Any, dtype: str) -> float:
     """The largest difference over the largest expected value; NaN where anything is NaN."""
-    found = to_float32(out, dtype)
-    return float(cupy.abs(found - expected).max() / cupy.abs(expected).max())
+    result = to_float32(out, dtype)
+    return float(cupy.abs(result - expected).max() / cupy.abs(expected).max())

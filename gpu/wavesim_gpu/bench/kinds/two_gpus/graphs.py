@@ -34,7 +34,7 @@ class _OwnGpu:
 def rank_tensors(rank: int, case: SharedCase) -> tuple[Tensor, Tensor]:
     """A and B of a rank, bf16."""
     arrays = operands_of(_OwnGpu(rank), case)[rank]  # type: ignore[arg-type]  # all that it asks of a group
-    a, b = (torch.as_tensor(one, device="cuda").view(torch.bfloat16) for one in (arrays.a, arrays.b))
+    a, b = (torch.as_tensor(entry, device="cuda").view(torch.bfloat16) for entry in (arrays.a, arrays.b))
     return a, b
 
 

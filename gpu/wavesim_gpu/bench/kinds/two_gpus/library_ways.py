@@ -30,13 +30,13 @@ NEEDS: Mapping[str, str] = {  # by the beginning of a way's name
 
 def reducing_ways(a: Tensor, b: Tensor, group: Any) -> Mapping[str, Call]:
     """Of an all-reduce after a (m, k) x b (k, n)."""
-    found: dict[str, Call] = {"sequence": _sequence(a, b, group)}
-    found |= {f"chunks:{count}": _chunks(a, b, group, count) for count in CHUNKS if a.shape[0] >= 64 * count}
+    result: dict[str, Call] = {"sequence": _sequence(a, b, group)}
+    result |= {f"chunks:{count}": _chunks(a, b, group, count) for count in CHUNKS if a.shape[0] >= 64 * count}
     if a.dtype == torch.bfloat16:
-        found |= _symmetric(a, b, group)
+        result |= _symmetric(a, b, group)
     if a.shape[0] % dist.get_world_size(group) == 0:
-        found["fused"] = _fused_reduce(a, b, group)
-    return found
+        result["fused"] = _fused_reduce(a, b, group)
+    return result
 
 
 def scattering_ways(a: Tensor, b: Tensor, group: Any) -> Mapping[str, Call]:

@@ -27,7 +27,7 @@ def exchange(mine: Any) -> list[Any]:
 def agreed(number: float) -> float:
     """The largest of all ranks' numbers; NaN if any is."""
     told = exchange(number)
-    return math.nan if any(math.isnan(one) for one in told) else max(told)
+    return math.nan if any(math.isnan(entry) for entry in told) else max(told)
 
 
 def told_error(error: float) -> float | None:

@@ -52,9 +52,9 @@ def right(rank: int, setting: Setting, size: Size, group: ProcessPeers) -> Rows:
     expected, operands = expected_of(require_cupy(), case, rank), operands_of(group, case)
     errors = {}
     for name, variants in variants_of(size, case.problem.collective, setting.ranks).items():
-        for one in variants if setting.takes(name) else ():
-            program = SharedGemmProgram(group, one.problem, operands, one.options)
-            errors[f"{name}, {one.words}"] = agreed(error_of(program, rank, expected))
+        for entry in variants if setting.takes(name) else ():
+            program = SharedGemmProgram(group, entry.problem, operands, entry.options)
+            errors[f"{name}, {entry.words}"] = agreed(error_of(program, rank, expected))
     if setting.kind == "all-reduce" and setting.takes(CHAIN):
         errors[CHAIN] = _chain_error(rank, size, group)
     require_ways(errors, setting)
@@ -76,9 +76,9 @@ def _chain_error(rank: int, size: tuple[int, int, int], group: ProcessPeers) -> 
     program.poison()
     program.enqueue()
     program.check()
-    found = program.outs[rank], program.next_outs[rank]
+    result = program.outs[rank], program.next_outs[rank]
     wholes = expected_of_chain(cupy, case, rank)
-    errors = [relative_error(cupy, one, whole, DTYPE) for one, whole in zip(found, wholes, strict=True)]
+    errors = [relative_error(cupy, entry, whole, DTYPE) for entry, whole in zip(result, wholes, strict=True)]
     return max(agreed(error) for error in errors)
 
 
@@ -127,7 +127,7 @@ def _one_program(
     variant = Variant(case.problem, CallOptions())
     if setting.ways:
         known = variants_of(size, case.problem.collective, setting.ranks)
-        taken = {name: found[0] for name, found in known.items() if setting.takes(name)}
+        taken = {name: result[0] for name, result in known.items() if setting.takes(name)}
         require_ways(taken, setting)
         variant = next(iter(taken.values()))
     options = replace(variant.options, limit_s=limit_s)

@@ -39,8 +39,8 @@ def fastest(variants: Sequence[PeerContender], dtype: str, agreed: Callable[[flo
     """Of those that are right the one with the least median of a few rounds; the first where none is."""
     if len(variants) == 1:
         return variants[0]
-    right = [one for one in variants if agreed(one.error()) <= TOLERANCE[dtype]]
-    return min(right, key=lambda one: _tried(one, agreed), default=variants[0])
+    right = [entry for entry in variants if agreed(entry.error()) <= TOLERANCE[dtype]]
+    return min(right, key=lambda entry: _tried(entry, agreed), default=variants[0])
 
 
 def _tried(variant: PeerContender, agreed: Callable[[float], float]) -> float:

@@ -30,10 +30,10 @@ class Variant:
     @property
     def words(self) -> str:
         """For results: its tile, splits of K and SMs that communicate."""
-        one = self.problem
-        sms = 0 if self.options.way == "exchange" else self.options.adding_sms(one)
-        beside = f"{self.options.copies} copies" if one.gathers else f"{sms} SMs add"
-        return f"{one.tile_m}x{one.tile_n}, K in {one.split_k}, {beside}"
+        entry = self.problem
+        sms = 0 if self.options.way == "exchange" else self.options.adding_sms(entry)
+        beside = f"{self.options.copies} copies" if entry.gathers else f"{sms} SMs add"
+        return f"{entry.tile_m}x{entry.tile_n}, K in {entry.split_k}, {beside}"
 
 
 def problems_of(size: tuple[int, int, int], collective: Collective, ranks: int = 2) -> Iterator[SharedGemm]:
@@ -56,22 +56,22 @@ def variants_of(size: tuple[int, int, int], collective: Collective, ranks: int) 
     problems = list(problems_of(size, collective, ranks))
     if collective.kind == "all-gather":
         by_blocks = CallOptions(send_blocks=8, limit_s=LIMIT_S)
-        return {"blocks:8": [Variant(one, by_blocks) for one in problems]} | {
+        return {"blocks:8": [Variant(entry, by_blocks) for entry in problems]} | {
             name: _named(name, problems) for name in ("copies:1", "copies:2")
         }
-    found = {name: _named(name, problems) for name in ("stores", "stores:8", "stores:16")}
-    halves = [in_halves(one) for one in problems if one.rows >= ranks == EXCHANGING]
-    found |= {name: _named(name, halves) for name in ("exchange", f"exchange:{WAVE}") if halves}
+    result = {name: _named(name, problems) for name in ("stores", "stores:8", "stores:16")}
+    halves = [in_halves(entry) for entry in problems if entry.rows >= ranks == EXCHANGING]
+    result |= {name: _named(name, halves) for name in ("exchange", f"exchange:{WAVE}") if halves}
     if collective.kind != "all-reduce":
-        return found
+        return result
     one_shot = list(problems_of(size, ONE_SHOT, ranks))
     shared = ("stores", "stores:8") if size[0] < ONE_SHOT_ROWS else ("stores",)
-    found |= {f"{name} one-shot": _named(name, one_shot) for name in shared}
-    found["blocks:16"] = [Variant(problems[0], CallOptions("blocks", send_blocks=8, limit_s=LIMIT_S))]
+    result |= {f"{name} one-shot": _named(name, one_shot) for name in shared}
+    result["blocks:16"] = [Variant(problems[0], CallOptions("blocks", send_blocks=8, limit_s=LIMIT_S))]
     chunked = replace(problems[0], chunk_rows=-(-problems[0].rows // COPIED_CHUNKS))
-    found["copies:8"] = [Variant(chunked, CallOptions("copies", limit_s=LIMIT_S))]
-    return found
+    result["copies:8"] = [Variant(chunked, CallOptions("copies", limit_s=LIMIT_S))]
+    return result
 
 
 def _named(name: str, problems: Sequence[SharedGemm]) -> list[Variant]:
-    return [Variant(one, options_named(name, LIMIT_S)) for one in problems]
+    return [Variant(entry, options_named(name, LIMIT_S)) for entry in problems]

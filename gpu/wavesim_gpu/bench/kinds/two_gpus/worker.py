@@ -85,18 +85,18 @@ class RankWorker:
         return ProcessPeers(rank, ranks, exchange, may_share=len(set(self._devices)) < ranks)
 
 
-def _rows(found: Mapping[str, MeasuredWay], setting: Setting) -> Rows:
-    require_ways(found, setting)
+def _rows(result: Mapping[str, MeasuredWay], setting: Setting) -> Rows:
+    require_ways(result, setting)
     return [
         {
             "way": name,
-            "is_right": not one.failure,
-            "error": told_error(one.error),
-            "ns": one.ns,
-            "words": one.words,
+            "is_right": not entry.failure,
+            "error": told_error(entry.error),
+            "ns": entry.ns,
+            "words": entry.words,
             "needs": needs_of(name),
         }
-        for name, one in found.items()
+        for name, entry in result.items()
     ]
 
 
@@ -129,7 +129,7 @@ def _our_ways(rank: int, case: SharedCase, group: ProcessPeers, setting: Setting
     size = problem.m, problem.k, problem.n
     ways = variants_of(size, problem.collective, problem.ranks)
     return {
-        name: fastest([contender(one) for one in variants], DTYPE, agreed)
+        name: fastest([contender(entry) for entry in variants], DTYPE, agreed)
         for name, variants in ways.items()
         if setting.takes(name)
     }
@@ -148,16 +148,16 @@ def _others(rank: int, case: SharedCase, library: Any, setting: Setting) -> dict
     expected = torch.as_tensor(expected_of(require_cupy(), case, rank), device="cuda")
     a, b = rank_tensors(rank, case)
     makers = {"all-reduce": reducing_ways, "reduce-scatter": scattering_ways, "all-gather": gathering_ways}
-    found = {}
+    result = {}
     for name, call in makers[case.problem.collective.kind](a, b, library).items():
         if not setting.takes(name):
             continue
         try:
-            found[name] = library_contender(call, expected)
+            result[name] = library_contender(call, expected)
         # On all ranks alike: not in this PyTorch, or not for this shape.
         except (RuntimeError, AttributeError, ValueError, AssertionError) as error:
             print(f"{name}: {error}", flush=True)  # noqa: T201  # for whoever watches
-    return found
+    return result
 
 
 def _operators(rank: int, case: SharedCase, library: Any, setting: Setting) -> Rows:

@@ -24,14 +24,14 @@ CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS"
 def document(rounds: int) -> dict[str, Any]:
     """What all processes found, as one result. Raises `DeviceError` where one failed."""
     rounds = rounds or ROUNDS
-    found = [_in_process(queues, rounds) for queues in sorted({one.queues for one in EXAMPLES})]
+    result = [_in_process(queues, rounds) for queues in sorted({entry.queues for entry in EXAMPLES})]
     return {
         "format": "wavesim streams 1",
-        "device": found[0]["device"],
-        "versions": found[0]["versions"],
+        "device": result[0]["device"],
+        "versions": result[0]["versions"],
         "rounds": rounds,
-        "figures": {name: value for one in found for name, value in one["figures"].items()},
-        "programs": [program for one in found for program in one["programs"]],
+        "figures": {name: value for entry in result for name, value in entry["figures"].items()},
+        "programs": [program for entry in result for program in entry["programs"]],
     }
 
 
@@ -48,8 +48,8 @@ def _in_process(queues: int, rounds: int) -> dict[str, Any]:
             raise DeviceError(
                 f"the process with {queues} hardware queues ended with {done.returncode}: {told}"
             )
-        found: dict[str, Any] = json.loads(read_text(path, MOST_BYTES))
-    for program in found["programs"]:
+        result: dict[str, Any] = json.loads(read_text(path, MOST_BYTES))
+    for program in result["programs"]:
         middle = sorted(program["rounds_ns"])[len(program["rounds_ns"]) // 2]
         print(f"{program['name']}: {middle / 1e3:,.0f} us", flush=True)  # noqa: T201  # progress
-    return found
+    return result

@@ -41,14 +41,14 @@ class Calibrator:
 
     def figures(self) -> dict[str, float]:
         """All figures but `queues` and `has_copy_queues`: rates in bytes per second, times in whole ns."""
-        found: dict[str, float] = {"copy_engines": min(3, self._engines())}
-        found["launch_call_ns"] = self._call_ns([kernel(f"k{n}", 1_000) for n in range(CALLS)])
-        found["copy_call_ns"] = self._call_ns([copy(f"c{n}", "h2d", SMALL_BYTES) for n in range(CALLS)])
-        found["event_call_ns"] = self._call_ns([RecordEvent(f"e{n}", "a") for n in range(CALLS)])
+        result: dict[str, float] = {"copy_engines": min(3, self._engines())}
+        result["launch_call_ns"] = self._call_ns([kernel(f"k{n}", 1_000) for n in range(CALLS)])
+        result["copy_call_ns"] = self._call_ns([copy(f"c{n}", "h2d", SMALL_BYTES) for n in range(CALLS)])
+        result["event_call_ns"] = self._call_ns([RecordEvent(f"e{n}", "a") for n in range(CALLS)])
         alone_ns = self._total_ns([kernel("k", HOLD_NS)])
-        found["synchronize_ns"] = whole(alone_ns - HOLD_NS - found["launch_call_ns"])
-        found |= self._rates()
-        return found | self._gaps(found["h2d_bytes_per_s"])
+        result["synchronize_ns"] = whole(alone_ns - HOLD_NS - result["launch_call_ns"])
+        result |= self._rates()
+        return result | self._gaps(result["h2d_bytes_per_s"])
 
     def has_copy_queues(self) -> bool:
         """Whether a copy to the device passes one to the host that waits for a kernel: with one queue for all
@@ -65,15 +65,15 @@ class Calibrator:
 
     def _rates(self) -> dict[str, float]:
         names: tuple[Direction, ...] = ("h2d", "d2h", "d2d")
-        found = {f"{name}_bytes_per_s": self._rate(name) for name in names}
+        result = {f"{name}_bytes_per_s": self._rate(name) for name in names}
         for name in names[:2]:
-            found[f"pageable_{name}_bytes_per_s"] = self._rate(name, is_pinned=False)
-        each_ns = [1e9 * MORE_BYTES / found[f"{name}_bytes_per_s"] for name in names[:2]]
+            result[f"pageable_{name}_bytes_per_s"] = self._rate(name, is_pinned=False)
+        each_ns = [1e9 * MORE_BYTES / result[f"{name}_bytes_per_s"] for name in names[:2]]
         both = [copy("in", "h2d", MORE_BYTES), copy("out", "d2h", MORE_BYTES, stream="b")]
         less = [copy("in", "h2d", LESS_BYTES), copy("out", "d2h", LESS_BYTES, stream="b")]
         added_ns = self._total_ns(both) - self._total_ns(less)
         share = max(each_ns) * (1 - LESS_BYTES / MORE_BYTES) / added_ns
-        return {**found, "duplex_share": min(1.0, max(0.1, share))}
+        return {**result, "duplex_share": min(1.0, max(0.1, share))}
 
     def _rate(self, direction: Direction, *, is_pinned: bool = True) -> float:
         """From the time that more bytes take longer."""
@@ -100,7 +100,7 @@ class Calibrator:
         """From one kernel's last block to the next one's first, with a link between them in their stream."""
         calls: list[HostCall] = [kernel("hold", HOLD_NS)]
         for number in range(CHAIN):
-            calls += [named(one, number) for one in link] + [kernel(f"k{number}", LINK_NS)]
+            calls += [named(entry, number) for entry in link] + [kernel(f"k{number}", LINK_NS)]
         return self._observed_gap_ns(calls)
 
     def _crossed_gap_ns(self) -> float:
@@ -148,11 +148,11 @@ def copy(name: str, direction: Direction, count: int, stream: str = "a", *, is_p
     return Memcpy(name, direction, count, stream, is_pinned=is_pinned)
 
 
-def named(one: Memcpy | LaunchHostFunction, number: int) -> HostCall:
+def named(entry: Memcpy | LaunchHostFunction, number: int) -> HostCall:
     """The same link once more, under a name of its own."""
-    if isinstance(one, Memcpy):
-        return copy(f"{one.name}{number}", one.direction, one.bytes, one.stream)
-    return LaunchHostFunction(f"{one.name}{number}", one.stream, one.ns)
+    if isinstance(entry, Memcpy):
+        return copy(f"{entry.name}{number}", entry.direction, entry.bytes, entry.stream)
+    return LaunchHostFunction(f"{entry.name}{number}", entry.stream, entry.ns)
 
 
 def program(calls: Sequence[HostCall]) -> StreamProgram:

@@ -68,14 +68,14 @@ class ProgramRun:
         self._cupy = require_cupy()
         self._runtime = self._cupy.cuda.runtime
         self._streams = {LEGACY: self._cupy.cuda.Stream.null}
-        for one in program.streams:
-            made = self._cupy.cuda.Stream(non_blocking=not one.is_blocking, priority=one.clamped_priority)
-            self._streams[one.name] = made
+        for entry in program.streams:
+            made = self._cupy.cuda.Stream(non_blocking=not entry.is_blocking, priority=entry.clamped_priority)
+            self._streams[entry.name] = made
         self._arrays = self._made_arrays()
         self._stamps = {
-            one.name: self._cupy.zeros((one.blocks, 2), np.uint64)
-            for one in program.operations
-            if isinstance(one, LaunchKernel)
+            entry.name: self._cupy.zeros((entry.blocks, 2), np.uint64)
+            for entry in program.operations
+            if isinstance(entry, LaunchKernel)
         }
         names = {
             call.event
@@ -107,7 +107,7 @@ class ProgramRun:
         """
         if not self._stamps or not self._copies():
             return {}
-        marks = {one.name: (self._cupy.cuda.Event(), self._cupy.cuda.Event()) for one in self._copies()}
+        marks = {entry.name: (self._cupy.cuda.Event(), self._cupy.cuda.Event()) for entry in self._copies()}
         calls = [
             self._marked(call, made, marks)
             for call, made in zip(self.program.calls, self._calls, strict=True)
@@ -117,15 +117,15 @@ class ProgramRun:
             call()
         self._runtime.deviceSynchronize()
         elapsed = self._cupy.cuda.get_elapsed_time
-        found = {
+        result = {
             name: [origin_ns + round(1e6 * elapsed(base, mark)) for mark in pair]
             for name, pair in marks.items()
         }
-        return _from({name: (start, end) for name, (start, end) in found.items()}, self._first_ns())
+        return _from({name: (start, end) for name, (start, end) in result.items()}, self._first_ns())
 
     def is_sum_right(self) -> bool:
         """Whether one more run, over poisoned memory, leaves a + b in c; true where nothing is added."""
-        count = sum(one.elements for one in self.program.operations if isinstance(one, LaunchKernel))
+        count = sum(entry.elements for entry in self.program.operations if isinstance(entry, LaunchKernel))
         if not count:
             return True
         a, b, c = (self._floats(array, count) for array in "abc")
@@ -229,17 +229,17 @@ class ProgramRun:
     # --- memory ---
 
     def _copies(self) -> list[Memcpy]:
-        return [one for one in self.program.operations if isinstance(one, Memcpy)]
+        return [entry for entry in self.program.operations if isinstance(entry, Memcpy)]
 
     def _made_arrays(self) -> dict[str, CopyBuffer]:
         """By the array that copies name; a copy that names none has memory of its own."""
         alike: dict[str, list[Memcpy]] = {}
-        for one in self._copies():
-            alike.setdefault(one.array or one.name, []).append(one)
+        for entry in self._copies():
+            alike.setdefault(entry.array or entry.name, []).append(entry)
         return {name: self._new_buffer(copies) for name, copies in alike.items()}
 
     def _new_buffer(self, copies: list[Memcpy]) -> CopyBuffer:
-        count = max(one.first_byte + one.bytes for one in copies)
+        count = max(entry.first_byte + entry.bytes for entry in copies)
         pinned = self._cupy.cuda.alloc_pinned_memory(count) if copies[0].is_pinned else None
         host = np.empty(count, np.uint8) if pinned is None else np.frombuffer(pinned, np.uint8, count)
         host[:] = 0  # pages that were never written are not there yet

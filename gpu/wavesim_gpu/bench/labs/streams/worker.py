@@ -23,7 +23,9 @@ WARM_UPS = 2
 def measured(queues: int, rounds: int) -> dict[str, Any]:
     """Figures and examples of a process with so many queues. Raises `WrongResultError` for a wrong sum."""
     device = query()
-    runs = {one.name: ProgramRun(one.make(device.sm_count)) for one in EXAMPLES if one.queues == queues}
+    runs = {
+        entry.name: ProgramRun(entry.make(device.sm_count)) for entry in EXAMPLES if entry.queues == queues
+    }
     for name, run in runs.items():
         if not run.is_sum_right():
             raise WrongResultError(f"{name}: c is not a + b")
@@ -56,13 +58,13 @@ def figures(queues: int, rounds: int) -> dict[str, Any]:
 
 def most_queues() -> int:
     """Of the examples: the usual number."""
-    return max(one.queues for one in EXAMPLES)
+    return max(entry.queues for entry in EXAMPLES)
 
 
 def median_spans(rounds: list[dict[str, tuple[int, int]]]) -> dict[str, list[int]]:
     """Of each operation, the middle of its starts and of its ends."""
     return {
-        name: [sorted(one[name][place] for one in rounds)[len(rounds) // 2] for place in (0, 1)]
+        name: [sorted(entry[name][place] for entry in rounds)[len(rounds) // 2] for place in (0, 1)]
         for name in rounds[0]
     }
 
