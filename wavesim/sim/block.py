@@ -15,7 +15,7 @@ from simpy import Environment, Event
 
 from wavesim.costs.cost_model import CostModel
 from wavesim.sim.dispatcher import Dispatcher
-from wavesim.sim.events import Process, SameInstant, Task
+from wavesim.sim.events import NORMAL, Process, SameInstant, Task, Timer
 from wavesim.sim.launches import GridLaunch, LaunchedProgram
 from wavesim.sim.shared_sm import SharedSm
 from wavesim.sim.state import Rows, Semaphore, StageState
@@ -131,7 +131,6 @@ class Block:
         rows.wait[row] = waited
         self.output = program.output(position)
         yield from self._close(work - done)
-        self._end()
 
     # --- how its time passes; a sharing block does these otherwise ---
 
@@ -170,11 +169,12 @@ class Block:
     def _close(self, work_ns: int) -> Iterable[Event]:
         costs, env = self.state.costs, self.run.env
         left_ns = self.clock + work_ns + costs.waiting.test_ns + costs.closing_ns - int(env.now)
-        return (env.timeout(left_ns),)
+        Timer(env, self._end, NORMAL, left_ns)
+        return ()
 
     # --- the end of an item ---
 
-    def _end(self) -> None:
+    def _end(self, _: Event | None = None) -> None:
         """Its work is done. Of a tile in parts, those that end at one instant go one after the other."""
         if self.state.parts[self.output] > 1:
             self.run.same_instant.queue(self.sm, self.slot, self._take_ticket)
@@ -286,3 +286,4 @@ class SharingBlock(Block):
             yield from self._stall(costs.waiting.test_ns)
         if costs.closing_ns:
             yield self.run.env.timeout(costs.closing_ns)
+        self._end()
