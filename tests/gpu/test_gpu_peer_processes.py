@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from wavesim_gpu.bench.kinds.two_gpus import Measurer
+from wavesim_gpu.bench.kinds.two_gpus import PeerMeasurer
 from wavesim_gpu.bench.kinds.two_gpus.turns import TOLERANCE
 from wavesim_gpu.peers.groups import ProcessPeers
 
@@ -27,7 +27,7 @@ def devices(request):
 @pytest.fixture
 def measured(devices):
     """What rank 0 says of a way under a part of the measuring, both ranks on these GPUs."""
-    measurer = Measurer("test", 3)
+    measurer = PeerMeasurer("test", 3)
 
     def measure(part, **fields):
         words = {"m": 512, "k": 6144, "n": 4096, "devices": list(devices), "part": part, **fields}

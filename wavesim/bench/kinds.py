@@ -153,7 +153,7 @@ class Foreign(CaseKind):
         return pair_of(fields).name
 
 
-class Crossover(CaseKind):
+class CrossoverSize(CaseKind):
     """A model's MLP on one of `tp` GPUs, in tiles of one shape for both products, at `m` tokens."""
 
     needs = frozenset({"model", "tp", "tile", "m", "backend"})
@@ -185,6 +185,6 @@ KINDS: Mapping[str, CaseKind] = {
     "convolutions": Convolutions(),
     "foreign": Foreign(),
     "two-gpus": OnTheGpu(),
-    "crossover": Crossover(),
+    "crossover": CrossoverSize(),
     "lab": OnTheGpu(),
 }

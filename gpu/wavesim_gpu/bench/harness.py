@@ -28,22 +28,28 @@ SECONDS, COMPILING_S = 540.0, 400.0
 MOST_BREAKDOWNS = 2  # one after the other; then nothing new is begun
 MOST_BYTES = 1 << 24
 STAMP = "predictions"  # in a trace's versions: the hash of what was written before it ran
-# Kinds of lists by the module that measures them.
+# Kinds of lists: the module of `kinds` and the class that measure them.
+PLANS = ("plans", "PlanMeasurer")
 KINDS = {
-    "gemms": "plans",
-    "layers": "plans",
-    "convolutions": "plans",
-    "crossover": "plans",
-    "foreign": "foreign",
-    "two-gpus": "two_gpus",
-    "lab": "labs",
+    "gemms": PLANS,
+    "layers": PLANS,
+    "convolutions": PLANS,
+    "crossover": PLANS,
+    "foreign": ("foreign", "ForeignMeasurer"),
+    "two-gpus": ("two_gpus", "PeerMeasurer"),
+    "lab": ("labs", "LabMeasurer"),
 }
 
 
 def measurer_of(kind: str, commit: str, rounds: int) -> Any:
     """What measures cases of a kind; called in the measuring process."""
-    module = import_module(f"wavesim_gpu.bench.kinds.{KINDS[kind]}")
-    return module.Measurer(commit, rounds)
+    return class_of(kind)(commit, rounds)
+
+
+def class_of(kind: str) -> Any:
+    """The class that measures cases of a kind."""
+    module, name = KINDS[kind]
+    return getattr(import_module(f"wavesim_gpu.bench.kinds.{module}"), name)
 
 
 def require_predictions() -> Any:
@@ -125,7 +131,7 @@ class ListRun:
         made_by = {"commit": str(self.header["commit"]), "device": device}
         known: dict[str, Any] = {}
         result: dict[Any, list[Any]] = {}
-        if kind == "plans":
+        if kind == PLANS:
             said = registration.predict_from_costs(cases, device)
             registration.register(self.folder, "costs", said, made_by)
         for case in cases:
@@ -134,11 +140,11 @@ class ListRun:
                 known[case.name] = alone
                 self._save(case, {(order, case.baseline): trace for order, trace in _traces(alone).items()})
         own = [case for case in cases if case.name in known]
-        if kind == "plans":
+        if kind == PLANS:
             streams = {case: known[case.name] for case in own}
             result["trace"] = registration.predict_from_streams(streams, device)
         else:
-            result |= import_module(f"wavesim_gpu.bench.kinds.{kind}").predictions(known, device)
+            result |= import_module(f"wavesim_gpu.bench.kinds.{kind[0]}").predictions(known, device)
         stamps = [registration.register(self.folder, basis, said, made_by) for basis, said in result.items()]
         self._say(f"predictions are written, SHA-256 {' and '.join(stamps)}; no other plan has run yet")
         self._keep(**{STAMP: stamps[-1], "predicted": [case.name for case in own]})
@@ -214,7 +220,7 @@ def measure(
         raise DescriptionError(
             f"--only is {only!r}; it is in none of {len(cases.cases)} names of {cases.name}"
         )
-    kind = import_module(f"wavesim_gpu.bench.kinds.{KINDS[cases.kind]}")
+    measurer = class_of(cases.kind)
     about = {
         "list": cases.name,
         "list_sha256": cases.sha256,
@@ -226,7 +232,7 @@ def measure(
     header = json.loads(json.dumps(about))  # as a file has it, which another run compares with
     arguments = cases.kind, commit, cases.rounds
     # Two GPUs are two processes, which a process that is watched itself may not start.
-    starts_its_own = getattr(kind.Measurer, "starts_processes", False)
+    starts_its_own = getattr(measurer, "starts_processes", False)
     process = None if starts_its_own else MeasuringProcess(measurer_of, *arguments)
     own = measurer_of(*arguments) if starts_its_own else None
 
@@ -241,7 +247,7 @@ def measure(
             raise WorkerError(f"{type(error).__name__}: {error}") from None
 
     folder = out if count == 1 else out / f"shard-{number}"
-    run = ListRun(cases, folder, chosen, ask, header, is_blind, seconds, kind.Measurer.limit_s)
+    run = ListRun(cases, folder, chosen, ask, header, is_blind, seconds, measurer.limit_s)
     try:
         run.run()
     finally:

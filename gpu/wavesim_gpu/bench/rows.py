@@ -9,7 +9,7 @@ from wavesim.bench.results import ResultRow
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredCase:
     """A row per way, traces by (order, plan), why ways are missing, and what else there is to say of ways.
 
     `document` is what a lab found, for the notebook that reads it.

@@ -11,7 +11,7 @@ from typing import Any
 
 from wavesim.bench.results import ResultRow
 from wavesim.errors import DescriptionError
-from wavesim_gpu.bench.rows import Measured
+from wavesim_gpu.bench.rows import MeasuredCase
 from wavesim_gpu.driver.device import query, versions
 
 LABS = (
@@ -28,7 +28,7 @@ LABS = (
 )
 
 
-class Measurer:
+class LabMeasurer:
     """Measures labs one after the other. Some start processes of their own."""
 
     limit_s = 300.0
@@ -45,7 +45,7 @@ class Measurer:
                     f"{case.name}: lab is {case.fields['lab']!r}; known are {', '.join(LABS)}"
                 )
 
-    def measure(self, case: Any, has_traces: bool = False) -> Measured:
+    def measure(self, case: Any, has_traces: bool = False) -> MeasuredCase:
         """The lab's document. Raises a `WavesimError` where a result is wrong."""
         lab = import_module(f"wavesim_gpu.bench.labs.{case.fields['lab']}")
         about = {
@@ -55,4 +55,4 @@ class Measurer:
             "commit": self._commit,
         }
         row = ResultRow(case.name, "", case.fields["lab"], correct=True)
-        return Measured([row], document={**about, **lab.document(self._rounds)})
+        return MeasuredCase([row], document={**about, **lab.document(self._rounds)})

@@ -23,7 +23,7 @@ from wavesim_gpu.bench.contenders import (
 )
 from wavesim_gpu.bench.libraries.cublaslt import LtChain
 from wavesim_gpu.bench.libraries.torch_chain import TorchChain
-from wavesim_gpu.bench.rows import Measured, row_of
+from wavesim_gpu.bench.rows import MeasuredCase, row_of
 from wavesim_gpu.driver.clocks import Reading
 from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.driver.functions import compile_all
@@ -64,7 +64,7 @@ RIVALS: Mapping[str, Callable[[Sequence[Operands], int], Any]] = {
 Entry = tuple[str, str]  # order, plan
 
 
-class Measurer:
+class PlanMeasurer:
     """Measures cases one after the other in this process. `commit` is that of the kernels."""
 
     limit_s = 60.0
@@ -89,7 +89,7 @@ class Measurer:
         result = self._timed(case, baselines, {})
         return {order: trace for (order, _), trace in self._record(case, baselines, result).items()}
 
-    def measure(self, case: Any, has_traces: bool = False) -> Measured:
+    def measure(self, case: Any, has_traces: bool = False) -> MeasuredCase:
         """All plans and rivals in turns; with `has_traces` recordings of the overlapped plans."""
         missing: dict[str, str] = {}
         entries = list(case.entries)
@@ -100,7 +100,7 @@ class Measurer:
             for entry in entries
             if has_traces and _is_timed(timed, entry) and entry[1] not in (case.baseline, *UNTRACED)
         ]
-        return Measured(rows, self._record(case, traced, timed) if traced else {}, missing)
+        return MeasuredCase(rows, self._record(case, traced, timed) if traced else {}, missing)
 
     def _timed(
         self, case: Any, entries: Sequence[Entry], missing: dict[str, str]

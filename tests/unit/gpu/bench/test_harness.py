@@ -17,10 +17,10 @@ from wavesim_gpu.bench import harness
 from wavesim_gpu.bench.contenders import CheckedCandidate
 from wavesim_gpu.bench.harness import KINDS, ListRun
 from wavesim_gpu.bench.kinds import labs, plans, two_gpus
-from wavesim_gpu.bench.kinds.two_gpus import Measurer, Ranks
+from wavesim_gpu.bench.kinds.two_gpus import PeerMeasurer, Ranks
 from wavesim_gpu.bench.kinds.two_gpus.cases import Setting
 from wavesim_gpu.bench.measuring_process import MeasuringProcess, WorkerError
-from wavesim_gpu.bench.rows import Measured, row_of
+from wavesim_gpu.bench.rows import MeasuredCase, row_of
 from wavesim_gpu.run.runner import OutputCheck, WrongResultError
 from wavesim_gpu.run.timing import Contender, Rounds
 
@@ -64,7 +64,9 @@ class Pretended:
                 ResultRow(case.name, order, word, correct=True, ns=(5, 6)) for order, word in case.entries
             ]
             stream = simulate(case.pipeline(), StreamSync(), load("h200"))
-            return Measured(ways, {("row", "pdl"): stream} if question[1] else {}, {"row tile": "refused"})
+            return MeasuredCase(
+                ways, {("row", "pdl"): stream} if question[1] else {}, {"row tile": "refused"}
+            )
         return None
 
 
@@ -154,7 +156,7 @@ class InProcess:
 def test_a_shard_of_a_list_is_measured_and_the_same_command_goes_on(cases, tmp_path, monkeypatch):
     facts = {"device": {"compute_capability": (9, 0)}, "versions": {}, "kernel_sources": "abcd"}
     monkeypatch.setattr(harness, "facts_of", lambda kind: facts)
-    monkeypatch.setattr(plans, "Measurer", InProcess)
+    monkeypatch.setattr(plans, "PlanMeasurer", InProcess)
     for _ in range(2):
         run = harness.measure(cases, tmp_path / "run", shard=(1, 2), commit="1234")
     assert run.folder == tmp_path / "run" / "shard-1"
@@ -167,10 +169,8 @@ def test_a_shard_of_a_list_is_measured_and_the_same_command_goes_on(cases, tmp_p
 
 
 def test_every_kind_of_list_has_something_that_measures_it():
-    from importlib import import_module
-
-    for module in set(KINDS.values()) - {"foreign"}:
-        assert import_module(f"wavesim_gpu.bench.kinds.{module}").Measurer.limit_s > 0
+    for kind in KINDS:
+        assert harness.class_of(kind).limit_s > 0
 
 
 GOOD = OutputCheck({"gemm": 1e-4}, is_right=True, has_right_semaphores=True)
@@ -192,7 +192,7 @@ def test_a_row_with_a_wrong_result_has_no_times():
 @pytest.fixture
 def measurer(monkeypatch):
     """Of plans, on pretended operands; `verdicts` by way."""
-    made = plans.Measurer("1234", rounds=2)
+    made = plans.PlanMeasurer("1234", rounds=2)
     verdicts = {}
 
     def entry(case, sets, expected, entry_, repeats):
@@ -247,7 +247,7 @@ def two_gpu_case(**fields):
 
 
 def test_rank_0_answers_and_a_rank_that_ends_costs_its_shape_alone():
-    measurer = Measurer("1234", 3, PretendedRank)
+    measurer = PeerMeasurer("1234", 3, PretendedRank)
     try:
         (row,) = measurer.measure(two_gpu_case()).rows
         assert (row.way, row.ns, row.order) == ("stores", (1, 2), "all-reduce")
@@ -261,14 +261,14 @@ def test_rank_0_answers_and_a_rank_that_ends_costs_its_shape_alone():
 
 def test_ranks_that_share_a_gpu_are_not_timed():
     with pytest.raises(DescriptionError, match="no link to time"):
-        Measurer("1234", 0).prepare([two_gpu_case(part="both", devices=[0, 0])])
+        PeerMeasurer("1234", 0).prepare([two_gpu_case(part="both", devices=[0, 0])])
     assert Setting("both", ways=("stores*",)).takes("stores:8")
     assert not Ranks((0, 1), PretendedRank)._processes
     assert two_gpus.TIMED[0] == "times"
 
 
 def test_a_lab_writes_its_document_and_another_is_refused(monkeypatch, tmp_path):
-    made = labs.Measurer("1234", 0)
+    made = labs.LabMeasurer("1234", 0)
     monkeypatch.setattr(labs, "query", lambda: load("h200"))
     monkeypatch.setattr(labs, "versions", dict)
     monkeypatch.setattr(labs, "import_module", lambda name: SimpleNamespace(document=lambda rounds: {"a": 1}))

@@ -8,10 +8,10 @@ from typing import Any
 from wavesim.bench.foreign_pairs import ForeignPair, pair_of
 from wavesim.bench.foreign_runs import KnownPair, register_foreign
 from wavesim.bench.results import ResultRow
-from wavesim_gpu.bench.rows import Measured
+from wavesim_gpu.bench.rows import MeasuredCase
 
 
-class Measurer:
+class ForeignMeasurer:
     """Measures pairs one after the other, with the module that launches their kernels."""
 
     limit_s = 60.0
@@ -27,7 +27,7 @@ class Measurer:
         pair = pair_for(case)
         return _module(pair).known(pair)  # type: ignore[no-any-return]
 
-    def measure(self, case: Any, has_traces: bool = False) -> Measured:
+    def measure(self, case: Any, has_traces: bool = False) -> MeasuredCase:
         """Stream sync and the plans in turns; a plan whose bits are not stream sync's is missing."""
         pair = pair_for(case)
         result = _module(pair).in_turns(pair)
@@ -36,7 +36,7 @@ class Measurer:
             for word, ns in result.rounds.items()
         ]
         traces = {(pair.order, word): trace for word, trace in result.traces.items()} if has_traces else {}
-        return Measured(rows, traces, result.missing)
+        return MeasuredCase(rows, traces, result.missing)
 
 
 def pair_for(case: Any) -> ForeignPair:

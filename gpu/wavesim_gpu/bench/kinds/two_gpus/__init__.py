@@ -15,7 +15,7 @@ from wavesim.bench.results import ResultRow
 from wavesim.errors import DescriptionError, WavesimError
 from wavesim_gpu.bench.kinds.two_gpus.cases import Setting
 from wavesim_gpu.bench.measuring_process import MeasuringProcess
-from wavesim_gpu.bench.rows import Measured
+from wavesim_gpu.bench.rows import MeasuredCase
 
 # What one process may hand out to peers: nothing of it is freed before the process ends.
 MEMORY_BYTES = 40e9
@@ -69,7 +69,7 @@ def rank_worker(rank: int, devices: tuple[int, ...], meeting: str) -> Any:
     return RankWorker(rank, devices, meeting)
 
 
-class Measurer:
+class PeerMeasurer:
     """Measures shapes; a case's fields are m, k and n, and perhaps part, kind, ways, calls and devices."""
 
     limit_s = 180.0
@@ -90,7 +90,7 @@ class Measurer:
                     "part = 'skew' or 'killed'"
                 )
 
-    def measure(self, case: Any, has_traces: bool = False) -> Measured:
+    def measure(self, case: Any, has_traces: bool = False) -> MeasuredCase:
         """A row per way of a timed shape, one of anything else."""
         size, setting, devices = self._told(case)
         ranks = self._ranks.setdefault(devices, Ranks(devices, self._make))
@@ -100,7 +100,7 @@ class Measurer:
             self._bytes = 0.0
         result = ranks.ask(self.limit_s, setting, size)
         rows = [_row(case.name, setting.kind, entry) for entry in result]
-        return Measured(
+        return MeasuredCase(
             rows,
             notes={entry["way"]: {key: entry[key] for key in set(entry) - {"way", "ns"}} for entry in result},
         )
