@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from faults import ENVIRONMENT
 from faults.judged_calls import INPUTS
 from faults.scenarios import SCENARIOS
 from wavesim.errors import WavesimError
@@ -49,8 +50,13 @@ def run_alone(name: str, calls: int, limit_s: float, processes: int = 1) -> list
     """A scenario in so many processes at once, each ended with all that it started after `limit_s`."""
     command = [sys.executable, "-m", __spec__.name, "--scenario", name, "--calls", str(calls)]
     started = [
-        subprocess.Popen(  # this module, with numbers and names of ours
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            env=ENVIRONMENT,
         )
         for _ in range(processes)
     ]

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from faults import ENVIRONMENT
 from faults.cotenant import Cotenant
 from faults.green_context import green_stream
 from faults.judged_calls import FAULTS, HAS_NAN, IS_WRONG, Judge
@@ -168,7 +169,7 @@ def _co_tenant_process(hold_s: float) -> Iterator[subprocess.Popen[str]]:
     """A process that holds all SMs, again and again, from the beginning of the block to its end."""
     module = "faults.cotenant"
     command = [sys.executable, "-m", module, "--seconds", "25", "--hold-s", str(hold_s)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # ours
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
         try:
             assert process.stdout is not None
             process.stdout.readline()  # it holds them now

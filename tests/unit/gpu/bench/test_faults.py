@@ -112,7 +112,9 @@ def test_what_a_scenario_prints_last_is_what_it_found():
 )
 def test_a_wrong_option_is_one_line_and_exit_status_2(options, said):
     command = [sys.executable, "-m", "faults", *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=60, env=faults.ENVIRONMENT
+    )
     assert done.returncode == 2
     assert said in done.stderr
     assert done.stderr.count("\n") == 1, done.stderr
