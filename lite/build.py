@@ -11,6 +11,7 @@ import json
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 from pathlib import Path
 
@@ -150,6 +151,14 @@ def kernel_wheels(folder: Path) -> list[Path]:
     return [Path(shutil.copy(path, folder)) for path in found]
 
 
+def unpack_traces(folder: Path) -> None:
+    """Traces as files of their own: Python in a browser comes without the unpacker."""
+    for archive in folder.rglob("traces.tar.xz"):
+        with tarfile.open(archive) as packed:
+            packed.extractall(archive.parent, filter="data")
+        archive.unlink()
+
+
 def own_wheel(name: str, out: Path) -> Path:
     """A wheel of the package without GPU part, or of the part of NumPy, built with nothing fetched."""
     stage = out / "stage" / name
@@ -159,6 +168,7 @@ def own_wheel(name: str, out: Path) -> Path:
         shutil.copytree(ROOT / name, stage / name, ignore=hidden)
         for part in LEFT_OUT:
             shutil.rmtree(stage / name / part)
+        unpack_traces(stage / name / "recordings")
         project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
         version, needs = project["version"], NEEDS
     else:

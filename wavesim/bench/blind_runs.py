@@ -7,6 +7,7 @@ repeat), and a trace of every overlapped plan that carries the hash: it was writ
 
 import hashlib
 import json
+import lzma
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -270,8 +271,12 @@ def pooled(found: Sequence[MeasuredComparison], order: str, plan: str) -> PlanRo
 
 
 def _read_bytes(path: Path) -> bytes:
+    """The file, or what its packed form beside it holds."""
     try:
-        return path.read_bytes()
+        packed = path.with_name(f"{path.name}.xz")
+        return lzma.decompress(packed.read_bytes()) if packed.is_file() else path.read_bytes()
+    except lzma.LZMAError as error:
+        raise RecordingError(f"{packed}: damaged: {error}") from None
     except OSError as error:
         raise RecordingError(f"{path}: cannot be read: {error.strerror}") from None
 

@@ -7,7 +7,10 @@ import argparse
 from pathlib import Path
 
 from wavesim.cli.printing import complain, print_result, progress
-from wavesim.errors import DescriptionError
+from wavesim.errors import DescriptionError, RecordingError
+from wavesim.recordings.shipped import FOLDER
+
+IN_A_CHECKOUT = ("blind", "foreign", "sketch", "predictions.json.gz")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -23,6 +26,11 @@ def run(options: argparse.Namespace) -> int:
     """Predicts every stored measurement and prints the scores."""
     from wavesim.bench.validate_command import run_validate
 
+    if missing := [name for name in IN_A_CHECKOUT if not (FOLDER / name).exists()]:
+        raise RecordingError(
+            f"the installed package lacks the recordings {', '.join(missing)}, which would make it twice as "
+            "large; run this in a checkout of the repository"
+        )
     if options.list and options.json:
         raise DescriptionError("--list is of the text, and --json has no cases; leave one of them out")
     found = run_validate(options, progress("validating"))
@@ -33,6 +41,4 @@ def run(options: argparse.Namespace) -> int:
     status = print_result(options, found.document, found.text)
     for complaint in found.complaints:
         complain(f"not as committed: {complaint}")
-    if not found.predictions:
-        complain("no recordings are installed with this package")
-    return 1 if found.complaints or not found.predictions else status
+    return 1 if found.complaints else status

@@ -1,6 +1,6 @@
 """The recordings that ship with wavesim: per-tile traces of our own kernels on real GPUs.
 
-Example: `recordings/h200/gpt3-mlp_128x256_m1024_grouped8_row.npz` is the GPT-3 MLP at 1024 tokens
+Example: `gpt3-mlp_128x256_m1024_grouped8_row.npz` of the folder h200 is the GPT-3 MLP at 1024 tokens
 with 128 x 256 tiles, grouped order and row semaphores, as one H200 ran it. The traces of one size,
 tile and order, a `RecordedCase`, were measured interleaved in one process, and only those are compared.
 """
@@ -16,6 +16,7 @@ from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.safe_io.annotated import typed
 from wavesim.trace.trace import Trace
+from wavesim.trace.trace_archive import load_trace, trace_paths
 from wavesim.workloads.catalogue import parse_tile, workload
 
 FOLDER = Path(__file__).parent
@@ -44,13 +45,13 @@ class RecordedCase:
                 f"{self.name}: no recording of plan {plan!r}; there are {sorted(self.paths)}"
             )
         path = self.paths[plan]
-        return _load(path, path.stat().st_mtime_ns)
+        return _load(path, path.stat().st_mtime_ns if path.exists() else 0)
 
 
 @lru_cache(maxsize=512)
 def _load(path: Path, _changed_ns: int) -> Trace:
-    """Reads a file once for as long as it stays the same."""
-    return Trace.load(path)
+    """Reads a file once for as long as it stays the same; what is packed stays."""
+    return load_trace(path)
 
 
 def file_name(workload: str, tile: str, tokens: int, order: str, plan: str) -> str:
@@ -67,7 +68,7 @@ def cases(folder: Path | None = None) -> list[RecordedCase]:
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, tuple[str, str, str, int, str], str]]:
-    for path in sorted(folder.glob("*/*.npz")):
+    for path in sorted(path for inner in folder.glob("*/") for path in trace_paths(inner)):
         parts = path.stem.split("_")
         if len(parts) != 5 or not parts[2][1:].isdigit():
             raise RecordingError(f"{path}: name is not WORKLOAD_TILE_mTOKENS_ORDER_PLAN.npz")

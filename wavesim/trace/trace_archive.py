@@ -4,7 +4,6 @@ Example: `tar xf traces.tar.xz` gives the .npz files back as `Trace.save` names 
 """
 
 import io
-import lzma
 import tarfile
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -42,6 +41,11 @@ def pack_traces(folder: Path) -> Path | None:
     return path
 
 
+def trace_paths(folder: Path) -> list[Path]:
+    """Where the traces of a folder are, loose or packed: `load_trace` reads each. Raises `RecordingError`."""
+    return sorted({*folder.glob("*.npz"), *(folder / name for name in _beside(folder / ARCHIVE))})
+
+
 def has_trace(path: Path) -> bool:
     """Whether a trace is there, as a file or in the archive beside it. Raises `RecordingError`."""
     return path.exists() or path.name in _beside(path)
@@ -68,6 +72,8 @@ def _members_at(path: Path, changed_ns: int) -> Mapping[str, bytes]:
 
 
 def _members(path: Path) -> Iterator[tuple[str, bytes]]:
+    import lzma  # noqa: PLC0415  # a Python in a browser may lack it; its traces are loose
+
     with open_data(path) as file:
         try:
             unpacker = lzma.LZMADecompressor()

@@ -14,7 +14,7 @@ NAMES = [f"gpt3-mlp_128x256_m{tokens}_row_row.npz" for tokens in (256, 512, 768)
 @pytest.fixture
 def folder(tmp_path):
     for name in NAMES:
-        shutil.copy(FOLDER / "h200" / name, tmp_path / name)
+        load_trace(FOLDER / "h200" / name).save(tmp_path / name)
     return tmp_path
 
 
@@ -44,7 +44,7 @@ def test_the_same_traces_make_the_same_bytes(folder, tmp_path_factory):
 
 def test_a_loose_file_goes_before_the_packed_one_and_takes_its_place(folder):
     pack_traces(folder)
-    newer = Trace.load(FOLDER / "h200" / "gpt3-mlp_128x256_m1024_row_row.npz")
+    newer = load_trace(FOLDER / "h200" / "gpt3-mlp_128x256_m1024_row_row.npz")
     newer.save(folder / NAMES[0])
     assert_equal(load_trace(folder / NAMES[0]), newer)
     pack_traces(folder)
