@@ -19,9 +19,7 @@ ACCESSES = frozenset({Op.LOAD, Op.STORE, Op.ATOMIC, Op.REDUCTION})
 SCOPES: tuple[Scope, ...] = ("", "cta", "cluster", "gpu", "sys")  # each wider than the one before
 ACQUIRES: frozenset[Ordering] = frozenset({"acquire", "acq_rel", "sc"})
 RELEASES: frozenset[Ordering] = frozenset({"release", "acq_rel", "sc"})
-STRONG: frozenset[Ordering] = frozenset(
-    {"relaxed", "volatile", "mmio", "acquire", "release", "acq_rel", "sc"}
-)
+STRONG: frozenset[Ordering] = ACQUIRES | RELEASES | {"relaxed", "volatile", "mmio"}
 
 _THREAD = re.compile(r"%tid\b|%tid\.|SR_TID|%laneid|SR_LANEID|\belect\b|\bELECT\b|%warpid")
 _PREDICATE = re.compile(r"U?P\d")

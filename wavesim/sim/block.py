@@ -21,7 +21,7 @@ from wavesim.sim.shared_sm import SharedSm
 from wavesim.sim.state import Rows, Semaphore, StageState
 
 
-class Blocks:
+class SimulatedBlocks:
     """All blocks of a run and what they share.
 
     Items of a launch are numbered through its stages, in issue order. `shared`: the SMs, where blocks slow
@@ -40,7 +40,7 @@ class Blocks:
         self.env, self.program, self.stages, self.shared = env, program, stages, shared
         self.rows = Rows.of(sum(len(stage.blocks) for stage in program.stages))
         self.semaphores = [Semaphore(env, value) for value in program.semaphore_values]
-        self.spinning: dict[int, tuple[Block, int]] = {}  # row -> block, semaphore
+        self.spinning: dict[int, tuple[SimulatedBlock, int]] = {}  # row -> block, semaphore
         self.same_instant = SameInstant(env)
         self.release = dispatcher.release
         self._block_ns = costs.block_ns
@@ -48,7 +48,7 @@ class Blocks:
 
     def first(self, launch: GridLaunch, position: int, sm: int, slot: int) -> Process:
         """The life of a launch's block from its issue; its number is that of its first item."""
-        block = (Block if self.shared is None else SharingBlock)(self, sm, slot)
+        block = (SimulatedBlock if self.shared is None else SharingBlock)(self, sm, slot)
         return block.compute_item(*self._item(launch, position), self._block_ns)
 
     def next_item(self, launch: GridLaunch) -> tuple[StageState, int] | None:
@@ -87,7 +87,7 @@ def _without_event(act: Callable[[], object], _: Event) -> None:
     act()
 
 
-class Block:
+class SimulatedBlock:
     """A thread block in its slot, at full speed, with the item that it computes now.
 
     `clock` is when it gets to where it is. It runs ahead of the simulated time: a block looks at each wait
@@ -96,7 +96,7 @@ class Block:
 
     __slots__ = ("ahead", "clock", "output", "position", "row", "run", "slot", "sm", "state")
 
-    def __init__(self, run: Blocks, sm: int, slot: int) -> None:
+    def __init__(self, run: SimulatedBlocks, sm: int, slot: int) -> None:
         self.run, self.sm, self.slot = run, sm, slot
 
     def compute_item(self, state: StageState, row: int, delay_ns: int = 0) -> Process:
@@ -238,7 +238,7 @@ class Block:
             self.run.once_ended(state.stays_for, partial(release, self.sm, self.slot, footprint))
 
 
-class SharingBlock(Block):
+class SharingBlock(SimulatedBlock):
     """A block at the speed that the SM's other blocks leave; its clock is the simulated time.
 
     `ahead`: by how much more than it asked for it has computed, so that stops on the way cost nothing. It

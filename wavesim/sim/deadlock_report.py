@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from wavesim.errors import DeadlockError, Waiter
-from wavesim.sim.block import Blocks
+from wavesim.sim.block import SimulatedBlocks
 from wavesim.sim.dispatcher import QueuedGrid
 from wavesim.sim.launches import LaunchedProgram
 
 
 def deadlock_error(
     program: LaunchedProgram,
-    blocks: Blocks,
+    blocks: SimulatedBlocks,
     wait_kernels: Mapping[int, Waiter],
     queue: Iterable[QueuedGrid],
 ) -> DeadlockError:
@@ -36,7 +36,7 @@ def deadlock_error(
     return DeadlockError(waiters, tuple(starved))
 
 
-def _waiter(program: LaunchedProgram, blocks: Blocks, row: int) -> Waiter:
+def _waiter(program: LaunchedProgram, blocks: SimulatedBlocks, row: int) -> Waiter:
     block, semaphore = blocks.spinning[row]
     return Waiter(
         stage=block.state.program.stage.name,

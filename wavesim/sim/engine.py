@@ -16,7 +16,7 @@ from wavesim.model.kernel import WAIT_KERNEL
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
 from wavesim.plan.resolved import ResolvedStage
-from wavesim.sim.block import Blocks
+from wavesim.sim.block import SimulatedBlocks
 from wavesim.sim.block_costs import block_costs_of
 from wavesim.sim.deadlock_report import deadlock_error
 from wavesim.sim.dispatcher import Dispatcher, QueuedGrid
@@ -49,7 +49,7 @@ class Engine:
         self._dispatcher = Dispatcher(self._env, device)
         self._wait_kernel_footprint = footprint(device, WAIT_KERNEL)
         self._wait_kernels: dict[int, Waiter] = {}  # those that spin, by the stage they stand before
-        self._blocks = Blocks(
+        self._blocks = SimulatedBlocks(
             self._env, self.program, self._dispatcher, costs, self._states(plan), self._shared_sms(device)
         )
         self.rows = self._blocks.rows

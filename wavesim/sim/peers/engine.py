@@ -211,7 +211,7 @@ class _PeerBlock:
     """A block of a kernel in its slot: it takes item after item, and what it sends leaves its SM.
 
     Its tiles take flat times: no other block shares its SM, and a block has no costs of its own, as the times
-    were measured with them. That is why it is no `Block` of the one-GPU engine.
+    were measured with them. That is why it is no `SimulatedBlock` of the one-GPU engine.
     """
 
     def __init__(self, run: PeerEngine, running: _Running, sm: int, slot: int) -> None:
