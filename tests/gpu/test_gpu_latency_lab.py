@@ -1,6 +1,7 @@
 """The latency lab on a GPU, over a small pool: its file is read, and more in flight is never much slower."""
 
-import sys
+import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,13 +11,14 @@ pytestmark = pytest.mark.gpu
 
 
 def test_the_lab_measures_a_latency_and_every_point(runner, tmp_path, monkeypatch):
+    from wavesim_gpu.bench.kinds.labs import LabMeasurer
     from wavesim_gpu.bench.labs import latency as latency_lab
 
     path = tmp_path / "lab.json"
     monkeypatch.setattr(latency_lab, "POOL_BYTES", 1 << 30)
     monkeypatch.setattr(latency_lab, "REPEATS", 2)
-    monkeypatch.setattr(sys, "argv", ["latency_lab", "--out", str(path)])
-    assert latency_lab.main() == 0
+    case = SimpleNamespace(name="latency", fields={"lab": "latency"})
+    path.write_text(json.dumps(LabMeasurer("test", 2).measure(case).document))
     found = read_loads(path)
     assert len(found.points) >= 12
     assert 150 < found.latency_ns < 3_000

@@ -86,11 +86,14 @@ print(way_of(*arrays, activation=activation, **more).basis)
     return done.stdout.strip() or done.stderr
 
 
-def test_an_interrupt_leaves_the_simulated_choice_and_no_memory_behind(torch, monkeypatch):
+def test_an_interrupt_leaves_the_choice_as_it_was_and_no_memory_behind(torch, monkeypatch):
     cupy = pytest.importorskip("cupy")
     sizes, activation, is_gated, is_linear = FORMS["linear gelu"]
     arrays, more = operands(torch, sizes, is_gated, is_linear)
     wavesim_gpu.mlp(*arrays, activation=activation, **more)
+    # Estimated, or, on a device whose products nobody has timed, the library's by default.
+    before = mlp_calls.way_of(*arrays, activation=activation, **more)
+    assert before.basis != "measured"
 
     def interrupted(*_):
         raise KeyboardInterrupt
@@ -98,7 +101,7 @@ def test_an_interrupt_leaves_the_simulated_choice_and_no_memory_behind(torch, mo
     monkeypatch.setattr(tuning, "interleaved_ns", interrupted)
     with pytest.raises(KeyboardInterrupt):
         wavesim_gpu.mlp(*arrays, activation=activation, tune=True, **more)
-    assert mlp_calls.way_of(*arrays, activation=activation, **more).basis == "estimated"
+    assert mlp_calls.way_of(*arrays, activation=activation, **more) == before
     wavesim_gpu.mlp(*arrays, activation=activation, **more)
     torch.cuda.synchronize()
     assert cupy.get_default_memory_pool().used_bytes() < 64 << 20

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 from zlib import crc32
 
@@ -238,4 +239,10 @@ def graph_of_programs(programs: Sequence[Program], repeats: int) -> Callable[[],
             for launch in program.launches:
                 launch.enqueue((stream,))
         graph = stream.end_capture()
-    return lambda: graph.launch(stream)
+    return partial(_replay, graph, stream, programs)
+
+
+def _replay(graph: Any, stream: Any, programs: Sequence[Program]) -> None:
+    """One run of all. The programs own the buffers that the graph uses, and nothing else keeps them."""
+    del programs
+    graph.launch(stream)
