@@ -25,11 +25,11 @@ FEWEST_CASES = 150
 # Module and name of what predicts, and of a run, by the file that a commit has it in: first that of today.
 NAMES = {
     "evaluation/blind_predictions.py": (
-        "wavesim.bench.blind_predictions", "register_predictions",
-        "wavesim.bench.blind_runs", "BlindRun",
+        "wavesim.evaluation.blind_predictions", "register_predictions",
+        "wavesim.evaluation.blind_runs", "BlindRun",
     ),
     "analysis/judged_predictions.py": (
-        "wavesim.trace.judged_predictions", "foretell", "wavesim.io.judged_runs", "JudgedRun",
+        "wavesim.analysis.judged_predictions", "foretell", "wavesim.io.judged_runs", "JudgedRun",
     ),
 }  # fmt: skip
 # Run by the package of that commit: stream-sync traces in, predictions out.

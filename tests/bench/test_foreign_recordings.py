@@ -25,8 +25,8 @@ import json, sys
 from dataclasses import asdict
 from pathlib import Path
 sys.meta_path[:] = [f for f in sys.meta_path if not getattr(f, "__module__", "").startswith("__editable__")]
-from wavesim.bench.blind_runs import BlindRun, model_sources
-from wavesim.bench.foreign_runs import known_pairs, register_foreign
+from wavesim.evaluation.blind_runs import BlindRun, model_sources
+from wavesim.evaluation.foreign_runs import known_pairs, register_foreign
 run = BlindRun(Path(sys.argv[1]))
 known = [known_pairs(run)[name] for name in sys.argv[2:]]
 found = [asdict(one) for pair in known for one in register_foreign(pair, run.facts["device"])]
