@@ -75,7 +75,7 @@ OPS = {
 }
 BY_TEXT = ("st.async", "wgmma.mma_async", "wgmma.commit_group", "wgmma.wait_group", "fence.mbarrier_init")
 # What another project compiles, what no kernel of ours does, and what is there as what would be right.
-ELSEWHERE = ("for_cutlass", "triton", "driver/")
+ELSEWHERE = ("for_cutlass", "triton", "driver/", "layers/calls")
 
 
 def is_ours(protocol: Protocol) -> bool:

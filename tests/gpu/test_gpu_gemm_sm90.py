@@ -103,7 +103,7 @@ def test_stream_k_compiles_under_stream_sync(nvrtc, tile):
 
 def test_all_headers_of_the_folder_count_in_the_source_hash():
     folder = HOPPER.source.parent
-    assert set(folder.glob("*.cu*")) <= set(sources(HOPPER.source))
+    assert {*folder.glob("*.cuh"), HOPPER.source} <= set(sources(HOPPER.source))
 
 
 def test_waits_are_compiled_out_where_nothing_is_waited_for(nvrtc):
