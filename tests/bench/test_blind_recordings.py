@@ -84,7 +84,8 @@ def run_and_model(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Blind
 def test_a_run_was_predicted_by_the_committed_model(run_and_model: tuple[BlindRun, Path]):
     run, folder = run_and_model
     assert run.made_by["commit"] == run.facts["commit"]
-    assert run.made_by["model_sources"] == predicted_by(folder, run, [])["sources"]
+    whole = BlindRun(unpacked_run(run.folder, folder / "run"))
+    assert run.made_by["model_sources"] == predicted_by(folder, whole, [])["sources"]
 
 
 def test_that_model_still_predicts_the_same_from_the_stored_stream_sync_traces(
