@@ -44,6 +44,8 @@ STATUSES = (
     "Exit status: 0; 1 where a check failed; 2 for bad input, too little memory and output that cannot be "
     "written; 130, 143 and 129 after SIGINT, SIGTERM and SIGHUP; 141 where nobody reads the output any more."
 )
+# Packages that wavesim asks for, and that an install without dependencies lacks.
+INSTALLED_WITH = ("ijson", "ipywidgets", "numpy", "plotly", "simpy")
 EVALUATION = "wavesim.bench"  # the only room that the others work without
 
 
@@ -79,6 +81,9 @@ def _bad_input_text(error: WavesimError | ModuleNotFoundError) -> str:
         return error.summary
     if isinstance(error, WavesimError):
         return str(error)
+    missing = (error.name or "").partition(".")[0]
+    if missing in INSTALLED_WITH:
+        return f"this command needs {missing}, which is not installed: pip install {missing}"
     if not (error.name or "").startswith(EVALUATION):
         raise error
     return (

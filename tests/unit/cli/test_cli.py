@@ -254,3 +254,17 @@ def test_gen_writes_triton_functions_for_a_pair_of_ones_own(tmp_path, capsys):
         "on a stream of its own, behind gemm2_wait_for_start[(1,)](sync, num_warps=1)."
         in capsys.readouterr().out
     )
+
+
+def test_a_package_that_is_not_installed_is_named_with_the_line_that_installs_it():
+    pair = Path(__file__).parents[3] / "docs" / "pair.toml"
+    code = "import sys; sys.modules['plotly'] = None; from wavesim.cli.command_line import main; "
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}sys.exit(main(['predict', {str(pair)!r}]))"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "this command needs plotly, which is not installed: pip install plotly" in done.stderr
+    assert "Traceback" not in done.stderr
