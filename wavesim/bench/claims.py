@@ -7,6 +7,7 @@ their figures from here. A target that nobody has measured has no value.
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
 
@@ -14,6 +15,8 @@ from wavesim.costs.device_costs import default_device
 from wavesim.predict.score_history import committed_scores
 
 FILE = files("wavesim.bench") / "claims.toml"
+CLOSED = files("wavesim.bench") / "closed.toml"
+BASIS = "costs"  # of a closed run's claims: predicted from the device's constants alone
 
 
 @dataclass(frozen=True)
@@ -67,8 +70,18 @@ def _claim(name: str, entry: Mapping[str, Any]) -> Claim:
         set_name, field = entry["score"].split()
         score = committed_scores()[set_name]
         fields |= {"value": getattr(score, field), "device": score.device or default_device()}
+    if "closed" in entry:
+        list_name, field = entry["closed"].split()
+        run = next(run for run in _closed_runs() if (run["list"], run["basis"]) == (list_name, BASIS))
+        fields |= {"value": run[field], **{name: run[name] for name in ("device", "date", "commit")}}
     fields |= {field: entry[field] for field in ("unit", "better", "command")}
     return Claim(name, said=entry.get("said", ""), **fields)
+
+
+@cache
+def _closed_runs() -> list[dict[str, Any]]:
+    runs: list[dict[str, Any]] = tomllib.loads(CLOSED.read_text(encoding="utf-8"))["run"]
+    return runs
 
 
 def _targets(groups: Mapping[str, Mapping[str, Any]]) -> Iterator[Claim]:
