@@ -6,6 +6,8 @@ neither simpy nor plotly.
 
 from typing import TYPE_CHECKING, Any
 
+from wavesim.html_display import fill_with
+
 if TYPE_CHECKING:
     # What type checkers and editors see; a test holds it to the list below, which is what runs.
     from wavesim.codegen.cuda import generate as generate
@@ -146,6 +148,12 @@ else:
     def __dir__() -> list[str]:
         return sorted(__all__)
 
+
+def _draw_what_jupyter_shows() -> None:
+    from wavesim.view import display  # noqa: F401, PLC0415  # it registers its pictures
+
+
+fill_with(_draw_what_jupyter_shows)
 
 __version__ = "0.1.0"
 

@@ -36,6 +36,7 @@ from wavesim.safe_io.escaping import lines
 from wavesim.safety.deadlock import safety_of
 from wavesim.safety.verdict import SafetyVerdict
 from wavesim.trace.trace import Trace
+from wavesim.view.comparison_table import comparison_html, record_of
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -114,13 +115,9 @@ class Comparison:
     @property
     def records(self) -> list[dict[str, Any]]:
         """A dictionary of numbers per plan, times in us, as `pandas.DataFrame(comparison.records)` takes."""
-        from wavesim.view.comparison_table import record_of
-
         return [record_of(row) for row in self.rows]
 
     def _repr_html_(self) -> str:
-        from wavesim.view.display import comparison_html  # only where Jupyter shows it
-
         return comparison_html(self)
 
     def table(self) -> str:

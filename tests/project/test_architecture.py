@@ -2,7 +2,7 @@
 
 Import arrows, lowest first; a part may use what is above it in the list, never what is below:
 
-    errors <- safe_io <- model, trace, litmus <- plan, workloads, sm <- costs <- sim, recordings
+    errors, html_display <- safe_io <- model, trace, litmus <- plan, workloads, sm <- costs <- sim, recordings
            <- safety, lint, predict, sim/streams, sim/peers
            <- codegen <- tuning, view <- tuning/crossover, profile, model_time <- widgets
            <- comparison
@@ -25,6 +25,7 @@ WAVESIM_GPU = ROOT / "gpu" / "wavesim_gpu"
 RANKS = {
     "errors": 0,
     "safe_io": 0,
+    "html_display": 0,
     "model": 1,
     "trace": 1,
     "litmus": 1,
@@ -121,8 +122,14 @@ OPTIONAL = {
     ("user_model.py", "torch"),
     ("worker.py", "torch"),
 }
-# What Jupyter calls to show a value may import one module of pictures from anywhere; a test says which.
-DISPLAY, PICTURES = "_repr_html_", "wavesim.view.display"
+# Imports inside functions, commands aside: they run down as all others, and keep a package or a GPU unneeded
+# until somebody asks for it. Module -> what it imports so.
+LAZY = {
+    "wavesim": {"wavesim.model.device", "wavesim.view"},
+    "wavesim.__main__": {"wavesim.cli.command_line"},
+    "wavesim.comparison": {"wavesim.view.comparison"},
+    "wavesim.widgets.drawn": {"wavesim.view.export"},
+}
 
 
 def sources(package: Path) -> list[Path]:
@@ -150,8 +157,7 @@ def imports_of(path: Path, typing_too: bool) -> Iterator[str]:
 def walk(node: ast.AST, typing_too: bool) -> Iterator[ast.AST]:
     for child in ast.iter_child_nodes(node):
         is_typing = isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"
-        is_display = isinstance(child, ast.FunctionDef) and child.name == DISPLAY
-        if (typing_too or not is_typing) and not is_display:
+        if typing_too or not is_typing:
             yield child
             yield from walk(child, typing_too)
 
@@ -243,15 +249,19 @@ def test_modules_never_import_each_other_in_a_circle_not_even_inside_functions_o
         pytest.fail(" -> ".join(circle.args[1]))
 
 
-def test_a_rich_display_imports_the_pictures_and_nothing_else():
-    used = set()
-    for path in sources(WAVESIM):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef) and node.name == DISPLAY:
-                found = [n for n in ast.walk(node) if isinstance(n, ast.Import | ast.ImportFrom)]
-                assert all(isinstance(n, ast.ImportFrom) and n.module == PICTURES for n in found), path
-                used |= {part_of(path)} if found else set()
-    assert {"model", "trace"} <= used
+def test_imports_inside_functions_are_few_named_and_run_down():
+    lazy: dict[str, set[str]] = {}
+    for name, path in {**module_names(), "wavesim": WAVESIM / "__init__.py"}.items():
+        if not name.startswith("wavesim_gpu") and not {"cli", "bench"} & set(path.parts):
+            for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(function, ast.FunctionDef):
+                    own = [n.module for n in ast.walk(function) if isinstance(n, ast.ImportFrom) and n.module]
+                    lazy.setdefault(name, set()).update(m for m in own if m.startswith("wavesim"))
+    found = {name: modules for name, modules in lazy.items() if modules}
+    assert found == LAZY
+    for name, modules in found.items():
+        ranks = [RANKS[part_named([*m.split("."), ""][1:])] for m in modules]
+        assert name == "wavesim" or max(ranks) < RANKS[part_named([*name.split("."), ""][1:])]
 
 
 def test_each_third_party_package_is_imported_only_by_its_owner():

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from wavesim.errors import DescriptionError, UnneededStageWarning
+from wavesim.html_display import html_of
 from wavesim.model.dependency import Dependency, require_few_reads
 from wavesim.model.kernel import Kernel
 from wavesim.model.kv_cache import require_caches_agree
@@ -113,9 +114,7 @@ class Pipeline:
         return repr_text("Pipeline", "; ".join([f"{self.name}: {stages}", *reads]))
 
     def _repr_html_(self) -> str:
-        from wavesim.view.display import pipeline_html  # noqa: PLC0415  # only where Jupyter shows it
-
-        return pipeline_html(self)
+        return html_of(self)
 
     def __hash__(self) -> int:
         return hash((self.name, self.stages, self.dependencies))

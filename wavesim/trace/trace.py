@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavesim.errors import OutputError, RecordingError
+from wavesim.html_display import html_of
 from wavesim.safe_io.annotated import path_of
 from wavesim.safe_io.escaping import one_line
 from wavesim.safe_io.reading import open_data
@@ -125,9 +126,7 @@ class Trace:
         return f"<Trace {what}, {len(self)} blocks, {self.makespan_ns / 1000:.1f} us>"
 
     def _repr_html_(self) -> str:
-        from wavesim.view.display import trace_html  # noqa: PLC0415  # only where Jupyter shows it
-
-        return trace_html(self)
+        return html_of(self)
 
     @property
     def makespan_ns(self) -> int:

@@ -5,15 +5,13 @@ the first that it reads stand out, and a table says how many waves each kernel t
 No script and no plotly: HTML, SVG and style only.
 """
 
+from wavesim.html_display import draw_with
 from wavesim.model.pipeline import Pipeline
 from wavesim.safe_io.escaping import Markup, element
 from wavesim.trace.trace import Trace
-from wavesim.view.comparison_table import comparison_html
 from wavesim.view.pipeline_picture import dependency_list, pipeline_svg, wave_table
 from wavesim.view.theme import DARK, FONT, LIGHT, Theme
 from wavesim.view.trace_picture import trace_svg
-
-__all__ = ["STYLE", "comparison_html", "pipeline_html", "trace_html"]
 
 CLASS = "wavesim-display"
 
@@ -72,3 +70,5 @@ def _style() -> str:
 
 
 STYLE = _style()
+draw_with(Pipeline, pipeline_html)
+draw_with(Trace, trace_html)
