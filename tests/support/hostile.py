@@ -34,15 +34,12 @@ from wavesim.teaching.prediction import Prediction, Revealed
 from wavesim.teaching.readiness import readiness_picture
 from wavesim.teaching.shown import Shown
 from wavesim.trace.trace import Trace
-from wavesim.view.dependency_figure import dependency_picture
 from wavesim.view.export import figure_html
 from wavesim.view.gain_figure import Gain, gain_overview
 from wavesim.view.panels_data import Dot, Panel, Scale, Series
 from wavesim.view.panels_figure import small_panels
 from wavesim.view.safety_figure import safety_picture
-from wavesim.view.semaphore_figure import semaphore_map
 from wavesim.view.timeline_figure import timeline
-from wavesim.view.utilisation_figure import utilisation
 from wavesim.widgets import ComparisonView, DependencyExplorer, TunerView, WavePlayer, WhatIf
 from wavesim.widgets.advice_browser import AdviceBrowser
 from wavesim.widgets.scenario import GivenKernels
@@ -157,11 +154,9 @@ def comparison(take: Take) -> Markup:
 
 
 def dependencies(take: Take) -> Markup:
-    """The explorer of a plan with a policy of the user's own, and the picture."""
+    """The explorer of a plan with a policy of the user's own."""
     policy = CustomPolicy(take(), lambda x, y, grid: y, lambda x, y, grid: grid.x)
-    kernels, plan = pipeline(take), SemaphoreSync(policy)
-    explorer = DependencyExplorer(kernels, plan).html()
-    return Markup("").join([explorer, figure_html(dependency_picture(kernels, plan))])
+    return DependencyExplorer(pipeline(take), SemaphoreSync(policy)).html()
 
 
 def panels(take: Take) -> Markup:
@@ -187,9 +182,8 @@ def gains(take: Take) -> Markup:
 
 
 def timelines(take: Take) -> Markup:
-    """The three figures of traces."""
-    both = traces(take)
-    return Markup("").join(map(figure_html, (timeline(both), utilisation(both), semaphore_map(both[1]))))
+    """The figure of two traces."""
+    return figure_html(timeline(traces(take)))
 
 
 def readiness(take: Take) -> Markup:

@@ -93,9 +93,9 @@ def _run(
     lines.append(f"before: {history_text()}")
 
     def figures() -> list[Any]:
-        from wavesim.view.utilisation_figure import utilisation
+        from wavesim.view.timeline_figure import timeline
 
-        return [utilisation([way.trace for way in dict.fromkeys((result.baseline, shown))])]
+        return [timeline(way.trace) for way in dict.fromkeys((result.baseline, shown))]
 
     shown = result.times[1] if len(result.times) == 2 else best
     drawn = [way.trace for way in dict.fromkeys((result.baseline, shown))]

@@ -39,11 +39,6 @@ class Theme:
         """The colour of text on that stage's tiles."""
         return self.stage_text[index % len(self.stage_text)]
 
-    @property
-    def ramp(self) -> list[list[object]]:
-        """One-hue sequential colour scale from the background's tint to the producer's colour."""
-        return [[0.0, self.idle], [1.0, self.stages[0]]]
-
     def translucent(self, colour: str, alpha: float) -> str:
         """A #RRGGBB colour as rgba()."""
         red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))

@@ -174,6 +174,8 @@ def _facts(label: str, trace: Trace, facts: str, width: int, boundaries: Boundar
     line = f"{facts} · {source}"
     if text_width(line, HEADER_SIZE) <= room:
         return (line,)
+    if text_width(facts, HEADER_SIZE) > width - LEFT - 20 - taken:
+        return ("", line)
     is_tight = text_width(source, HEADER_SIZE) + 20 > room + taken
     return (facts, source, " ") if boundaries and is_tight else (facts, source)
 

@@ -15,9 +15,7 @@ from wavesim.sim.simulation import simulate
 from wavesim.view.comparison import predicted_and_measured
 from wavesim.view.figure_text import escaped
 from wavesim.view.gain_figure import Gain, gain_overview
-from wavesim.view.semaphore_figure import semaphore_map
 from wavesim.view.timeline_figure import timeline
-from wavesim.view.utilisation_figure import utilisation
 from wavesim.workloads.figure_one import TILE_NS, toy
 
 LINK = "<a href='https://example.org'>$x$ %{x}</a>"
@@ -43,8 +41,6 @@ def named():
 def figures(named):
     measured = [replace(trace, header=replace(trace.header, source="measured")) for trace in named]
     yield timeline(named)
-    yield utilisation(named)
-    yield semaphore_map(named[1])
     yield predicted_and_measured(list(zip(named, measured, strict=True)))
     yield gain_overview([Gain(LINK, LINK, 1.0, 2.0)], source=LINK, size_name=LINK)
 

@@ -1,4 +1,4 @@
-"""Utilisation, semaphores, dependencies and comparisons: structure and numbers, recomputed by hand."""
+"""Comparisons and overviews: structure and numbers, recomputed by hand."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -8,30 +8,19 @@ import pytest
 
 from wavesim.costs.cost_model import zero_cost
 from wavesim.errors import DescriptionError
-from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import load
-from wavesim.model.kernel import Block, Grid, Kernel
-from wavesim.model.pipeline import Pipeline
-from wavesim.model.stage import Stage
-from wavesim.plan.launch import DependentLaunch
 from wavesim.plan.order import ColumnMajor, RowMajor
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
-from wavesim.plan.policy import TileSync
-from wavesim.plan.stream_k import StreamK
 from wavesim.sim.simulation import simulate
 from wavesim.trace.difference import explain_difference
 from wavesim.trace.trace import Trace
 from wavesim.view.comparison import comparison_figure, predicted_and_measured
-from wavesim.view.dependency_figure import dependency_picture
 from wavesim.view.difference_series import steps_of
 from wavesim.view.frame import Frame
 from wavesim.view.gain_figure import Gain, gain_overview
-from wavesim.view.semaphore_data import semaphore_histories
-from wavesim.view.semaphore_figure import semaphore_map
 from wavesim.view.step_series import curve_style
 from wavesim.view.theme import find_theme
 from wavesim.view.timeline_data import timeline_parts
-from wavesim.view.utilisation_figure import utilisation
 from wavesim.view.wording import text_width
 from wavesim.workloads.figure_one import TILE_NS, toy
 
@@ -48,104 +37,6 @@ def as_measured(trace: Trace) -> Trace:
         trace.header, source="measured", date="2026-11-20", commit="abc1234", rounds_ns=(5_000,) * 20
     )
     return replace(trace, header=header)
-
-
-@pytest.fixture(scope="module")
-def columns() -> Trace:
-    """Both orders by columns, a semaphore per tile: 3.5 waves, one wait of half a tile."""
-    return run(SemaphoreSync(TileSync(), order=ColumnMajor()))
-
-
-@THEMES
-def test_utilisation_says_the_share_of_every_plan(columns: Trace, theme: str) -> None:
-    figure = utilisation([run(StreamSync()), columns], theme=theme)
-    assert figure.layout.title.text.endswith("Stream sync 75 %, Tile semaphores 86 %")
-    assert len(figure.data) == 4
-    assert "simulated on toy" in figure.layout.annotations[0].text
-
-
-def test_resident_minus_busy_is_the_waiting_time(columns: Trace) -> None:
-    busy, resident = utilisation(columns).data
-    widths = np.diff(np.asarray(busy.x, dtype=float))
-    gap = np.asarray(resident.y, dtype=float)[:-1] - np.asarray(busy.y, dtype=float)[:-1]
-    assert float((gap * widths).sum()) == pytest.approx(columns.wait_ns.sum() / TILE_NS)
-
-
-def test_a_row_semaphore_is_ready_with_the_last_tile_of_its_row() -> None:
-    (history,) = semaphore_histories(run(SemaphoreSync()))
-    assert history.awaited.tolist() == [2, 2, 2]
-    assert history.ready_ns.tolist() == [1_000, 1_000, 2_000]
-    levels = history.levels(np.array([0, 999, 1_000, 1_500, 2_000]))
-    assert levels.tolist() == [[0, 0, 1, 1, 1], [0, 0, 1, 1, 1], [0, 0, 0, 0, 1]]
-
-
-def test_a_tile_is_posted_by_its_last_split_k_slice() -> None:
-    block = Block(threads=1_024, registers=64)
-    first, second = Stage("a", Kernel("a", Grid(2, 1, 2), block)), Stage("b", Kernel("b", Grid(1, 1), block))
-    pipeline = Pipeline("split", [first, second], [Dependency(second[x, y], [first[:, y]])])
-    trace = simulate(pipeline, SemaphoreSync(TileSync()), load("toy"), zero_cost(pipeline, 1_000))
-    late = replace(trace, end_ns=np.where(trace.z == 1, trace.end_ns + 70, trace.end_ns))
-    (history,) = semaphore_histories(late)
-    assert history.post_ns.tolist() == [1_070, 1_070]
-
-
-@THEMES
-def test_the_semaphore_map_marks_ready_and_first_asked(columns: Trace, theme: str) -> None:
-    figure = semaphore_map(columns, theme=theme)
-    heat, ready, asked = figure.data
-    assert np.asarray(heat.z).shape[0] == 6
-    assert list(ready.x) == [1, 1, 1, 2, 1, 2]
-    assert (list(asked.x), list(asked.y)) == ([1.5], [3])
-    assert figure.layout.title.text == "Tile semaphores: all 6 ready from 1 to 2, 1 waited for"
-    assert "simulated on toy" in figure.layout.title.subtitle.text
-
-
-def test_stream_sync_has_no_semaphores_to_draw() -> None:
-    with pytest.raises(DescriptionError, match="'Stream sync' has no semaphores"):
-        semaphore_map(run(StreamSync()))
-
-
-def test_dependent_launch_has_one_semaphore_per_grid_and_partial_sums_are_none_between_stages() -> None:
-    (history,) = semaphore_histories(run(Plan(launch=DependentLaunch())))
-    assert (history.awaited.tolist(), history.ready_ns.tolist()) == ([6], [2_000])
-    assert history.asked_ns.tolist() == [1_000]
-    with pytest.raises(DescriptionError, match="has no semaphores"):
-        semaphore_map(run(Plan(StreamK(waves=1))))
-
-
-@THEMES
-def test_the_dependency_picture_counts_tiles_and_semaphores(theme: str) -> None:
-    rows = dependency_picture(toy(), tile=(1, 2), theme=theme)
-    tiles = dependency_picture(toy(), SemaphoreSync(TileSync()), tile=(1, 2), theme=theme)
-    assert rows.layout.title.text == "gemm2 tile (1, 2) reads 2 tiles of gemm1, behind 1 row semaphore"
-    assert tiles.layout.title.text == "gemm2 tile (1, 2) reads 2 tiles of gemm1, behind 2 tile semaphores"
-    assert "row 2<br>= 2" in [note.text for note in rows.layout.annotations]
-
-
-def test_the_picture_highlights_exactly_what_the_tile_reads() -> None:
-    figure = dependency_picture(toy(), tile=(0, 1))
-    producer, consumer = figure.data[1], figure.data[3]
-    assert np.isfinite(producer.z).tolist() == [[False, False], [True, True], [False, False]]
-    assert np.isfinite(consumer.z).tolist() == [[False, False], [True, False], [False, False]]
-    assert [list(row) for row in producer.text] == [["", ""], ["2", "3"], ["", ""]]
-
-
-def test_a_fork_of_three_boxes_gets_three_arrows() -> None:
-    block = Block(threads=256)
-    first, second = (
-        Stage("qkv", Kernel("qkv", Grid(6, 2), block)),
-        Stage("mix", Kernel("mix", Grid(2, 2), block)),
-    )
-    needs = [first[x, y], first[x + 2, y], first[x + 4, y]]
-    pipeline = Pipeline("attention", [first, second], [Dependency(second[x, y], needs)])
-    assert len(dependency_picture(pipeline).layout.shapes) == 3
-
-
-def test_tiles_and_stages_that_are_not_there_are_refused() -> None:
-    with pytest.raises(DescriptionError, match=r"tile is \(9, 9\)"):
-        dependency_picture(toy(), tile=(9, 9))
-    with pytest.raises(DescriptionError, match="these do: \\['gemm2'\\]"):
-        dependency_picture(toy(), consumer="gemm1")
 
 
 @pytest.fixture(scope="module")

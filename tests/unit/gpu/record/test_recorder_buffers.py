@@ -21,9 +21,7 @@ from wavesim.trace.trace import Trace
 from wavesim.view.comparison import predicted_and_measured
 from wavesim.view.export import figure_html
 from wavesim.view.perfetto import write_perfetto
-from wavesim.view.semaphore_figure import semaphore_map
 from wavesim.view.timeline_figure import timeline
-from wavesim.view.utilisation_figure import utilisation
 from wavesim.workloads.gpt3 import gpt3_mlp
 from wavesim_gpu.record import Recording, records_of, trace_of
 from wavesim_gpu.record.layout import HEADER, MAX_CAPACITY, RECORD, WORD, recording_bytes, recording_header
@@ -111,12 +109,9 @@ def test_metrics_and_differences_are_those_of_the_run(simulated, measured):
     assert sum(difference.reasons.values()) == pytest.approx(difference.total_ns, abs=2)
 
 
-def test_every_view_draws_it(simulated, measured, plan):
+def test_every_view_draws_it(simulated, measured):
     assert timeline([simulated, measured]).data
     assert predicted_and_measured([(simulated, measured)]).data
-    assert utilisation(measured).data
-    if measured.header.dependencies:
-        assert semaphore_map(measured).data
 
 
 def test_it_is_exported_as_any_trace(simulated, measured, tmp_path):
