@@ -10,7 +10,6 @@ from pathlib import Path
 from smaller_pictures import write_png
 from wavesim.costs.cost_model import zero_cost
 from wavesim.model.device import load
-from wavesim.model.kernel import DEFAULT_GEMM_BLOCK
 from wavesim.plan.order import ColumnMajor
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync, TileSync
@@ -25,6 +24,7 @@ from wavesim.view.export import save_figure
 from wavesim.view.safety_figure import safety_picture
 from wavesim.view.timeline_figure import timeline
 from wavesim.widgets import DependencyExplorer, OccupancyExplorer, TunerView, WavePlayer
+from wavesim.work.gemm import DEFAULT_GEMM_BLOCK
 from wavesim.workloads.figure_one import TILE_NS, toy
 from wavesim.workloads.gpt3 import gpt3_mlp
 

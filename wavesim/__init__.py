@@ -23,18 +23,11 @@ if TYPE_CHECKING:
     from wavesim.errors import RecordingError as RecordingError
     from wavesim.errors import UnneededStageWarning as UnneededStageWarning
     from wavesim.errors import WavesimError as WavesimError
-    from wavesim.model.convolution import Conv2D as Conv2D
-    from wavesim.model.convolution_reads import conv_rows as conv_rows
     from wavesim.model.dependency import Dependency as Dependency
-    from wavesim.model.dependency import gemm_rows as gemm_rows
     from wavesim.model.dependency import x as x
     from wavesim.model.dependency import y as y
-    from wavesim.model.description import Description as Description
-    from wavesim.model.description import load_description as load_description
-    from wavesim.model.description_writer import write_description as write_description
     from wavesim.model.device import Device as Device
     from wavesim.model.kernel import Block as Block
-    from wavesim.model.kernel import Gemm as Gemm
     from wavesim.model.kernel import Grid as Grid
     from wavesim.model.kernel import Kernel as Kernel
     from wavesim.model.occupancy import Occupancy as Occupancy
@@ -79,6 +72,13 @@ if TYPE_CHECKING:
     from wavesim.view.safety_figure import safety_picture as safety_picture
     from wavesim.view.timeline_figure import timeline as timeline
     from wavesim.widgets.what_if import WhatIf as WhatIf
+    from wavesim.work.convolution import Conv2D as Conv2D
+    from wavesim.work.convolution.reads import conv_rows as conv_rows
+    from wavesim.work.description.reader import Description as Description
+    from wavesim.work.description.reader import load_description as load_description
+    from wavesim.work.description.writer import write_description as write_description
+    from wavesim.work.gemm import Gemm as Gemm
+    from wavesim.work.gemm.reads import gemm_rows as gemm_rows
     from wavesim.workloads.attention import gpt3_attention as gpt3_attention
     from wavesim.workloads.catalogue import workload as workload
     from wavesim.workloads.convolutions import conv_layer as conv_layer
@@ -100,13 +100,9 @@ else:
         "costs.data_sheet": "roofline",
         "errors": "CompileError DeadlockError DescriptionError DeviceError RecordingError "
         "UnneededStageWarning WavesimError",
-        "model.convolution": "Conv2D",
-        "model.convolution_reads": "conv_rows",
-        "model.dependency": "Dependency gemm_rows x y",
-        "model.description": "Description load_description",
-        "model.description_writer": "write_description",
+        "model.dependency": "Dependency x y",
         "model.device": "Device",
-        "model.kernel": "Block Gemm Grid Kernel",
+        "model.kernel": "Block Grid Kernel",
         "model.occupancy": "Occupancy occupancy_of",
         "model.pipeline": "Pipeline",
         "model.stage": "Stage",
@@ -127,6 +123,12 @@ else:
         "view.safety_figure": "safety_picture",
         "view.timeline_figure": "timeline",
         "widgets.what_if": "WhatIf",
+        "work.convolution": "Conv2D",
+        "work.convolution.reads": "conv_rows",
+        "work.description.reader": "Description load_description",
+        "work.description.writer": "write_description",
+        "work.gemm": "Gemm",
+        "work.gemm.reads": "gemm_rows",
         "workloads.attention": "gpt3_attention",
         "workloads.catalogue": "workload",
         "workloads.convolutions": "conv_layer",

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.model.dependency import Dependency, x, y
-from wavesim.model.kernel import Block, Gemm, Grid, Kernel
-from wavesim.model.own_kernel import OwnKernel
+from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.regions import Matrix, Read, Region, Write
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
+from wavesim.work.gemm import Gemm
+from wavesim.work.own_kernel import OwnKernel
 from wavesim_gpu.driver.device import require_cupy
 from wavesim_gpu.run.runner import CupyRunner
 

@@ -8,10 +8,10 @@ import triton
 import triton.language as tl
 
 from wavesim.model.dependency import Dependency, x, y
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
+from wavesim.work.gemm import Gemm
 from wavesim_gpu.triton import Synchronised
 
 M, K, N1, N2 = 1536, 8192, 4096, 6144

@@ -16,10 +16,11 @@ import triton
 import triton.language as tl
 
 from wavesim.model.dependency import Dependency, x, y
-from wavesim.model.kernel import Block, Gemm
+from wavesim.model.kernel import Block
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.plan import Plan
+from wavesim.work.gemm import Gemm
 from wavesim_gpu.triton import Synchronised
 
 STAGES = ("up", "down")

@@ -13,9 +13,10 @@ import triton
 import triton.language as tl
 
 from wavesim.model.dependency import Dependency, x, y
-from wavesim.model.kernel import Block, Gemm, Grid, Kernel
+from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
+from wavesim.work.gemm import Gemm
 from wavesim_gpu.record.triton_recorder import begin, begin_wait, end, end_wait
 
 GELU_WARPS = 4

@@ -10,7 +10,6 @@ from wavesim.bench.interval_fit import fitted_constants, left_out, unseen_over_s
 from wavesim.bench.scored_case import ScoredPrediction
 from wavesim.bench.validation import scores
 from wavesim.costs.cost_model import CostModel
-from wavesim.model.dependency import gemm_rows
 from wavesim.model.device import load
 from wavesim.model.kernel import UNKNOWN_LOOP, MainLoop
 from wavesim.model.pipeline import Pipeline
@@ -19,6 +18,7 @@ from wavesim.predict.intervals import spread_points
 from wavesim.predict.kinds import kernel_times_kind, known_text, trace_kind
 from wavesim.sim.simulation import simulate
 from wavesim.trace.header import StageInfo
+from wavesim.work.gemm.reads import gemm_rows
 from wavesim.workloads.gpt3 import gpt3_mlp
 
 

@@ -10,10 +10,10 @@ from small_pipelines import pair
 from wavesim.codegen.cuda import generate, stage_header
 from wavesim.errors import CompileError, DescriptionError
 from wavesim.model.device import load
-from wavesim.model.kernel import Gemm
 from wavesim.plan.order import Grouped
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync, TileSync
+from wavesim.work.gemm import Gemm
 from wavesim_gpu.driver import compiler, cubin_cache
 from wavesim_gpu.driver.compiler import Build, compile_cubin
 from wavesim_gpu.driver.functions import GENERATED

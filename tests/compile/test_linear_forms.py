@@ -11,12 +11,12 @@ from cubin_facts import registers_at_launch
 
 from wavesim.codegen.cuda import stage_header
 from wavesim.errors import DescriptionError
-from wavesim.model.dependency import gemm_rows
 from wavesim.model.device import load
-from wavesim.model.kernel import ACTIVATIONS, GATED, Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
+from wavesim.work.gemm import ACTIVATIONS, GATED, Gemm
+from wavesim.work.gemm.reads import gemm_rows
 from wavesim_gpu.driver.compiler import Build, compile_cubin
 from wavesim_gpu.driver.functions import GENERATED
 from wavesim_gpu.kernels.backends import backend_named

@@ -9,7 +9,7 @@ from wavesim.codegen.cuda import stage_header
 from wavesim.lint.check import findings_of
 from wavesim.lint.finding import Known
 from wavesim.lint.ptx import listing_of_ptx
-from wavesim.model.collective import Collective
+from wavesim.work.collective import Collective
 from wavesim_gpu.driver.compiler import Build, compile_cubin
 from wavesim_gpu.driver.functions import GENERATED
 from wavesim_gpu.kernels.gemm.sm90.tile_config import TILE_CONFIGS

@@ -6,13 +6,13 @@ import subprocess
 import pytest
 
 from wavesim.codegen.cuda import stage_header
-from wavesim.model.attention import Attention, AttentionDecode
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import load
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
+from wavesim.work.attention import Attention, AttentionDecode
+from wavesim.work.gemm import Gemm
 from wavesim_gpu.driver.compiler import Build, compile_cubin
 from wavesim_gpu.driver.functions import GENERATED
 from wavesim_gpu.kernels.attention.attention_sm80 import PortableAttention

@@ -7,12 +7,12 @@ import pytest
 
 from wavesim.codegen.cuda import stage_header
 from wavesim.model.device import load
-from wavesim.model.epilogue import CacheStore, Rope
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.rows import Copy, Norm, Softmax
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
+from wavesim.work.gemm import Gemm
+from wavesim.work.gemm.epilogue import CacheStore, Rope
+from wavesim.work.rows import Copy, Norm, Softmax
 from wavesim_gpu.driver.compiler import Build, compile_cubin
 from wavesim_gpu.driver.functions import GENERATED
 from wavesim_gpu.kernels.backends import backend_of

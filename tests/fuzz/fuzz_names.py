@@ -13,12 +13,12 @@ from mutations import HOSTILE_TEXTS, with_values_changed
 from wavesim.codegen.cuda import generate
 from wavesim.errors import DescriptionError, WavesimError
 from wavesim.model import device as devices
-from wavesim.model.dependency import gemm_rows
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import CustomPolicy, Policy, RowSync
+from wavesim.work.gemm import Gemm
+from wavesim.work.gemm.reads import gemm_rows
 
 HARMLESS = {"stages": ["first_stage", "second_stage"], "pipeline": "some_pipeline", "policy": "some policy"}
 WORDS = (

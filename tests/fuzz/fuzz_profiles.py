@@ -13,7 +13,7 @@ from judging import HAS_PAGES, judged_command, judged_json, require
 from mutations import bomb, nested, with_bytes_changed, with_raw_numbers, with_values_changed
 
 from wavesim.errors import WavesimError
-from wavesim.model.description import load_description
+from wavesim.work.description.reader import load_description
 
 GZIP = b"\x1f\x8b"
 SLACK = 1e-6

@@ -4,12 +4,12 @@ import pytest
 from attention_steps import rolled_back
 
 from wavesim.errors import DeadlockError, UnneededStageWarning
-from wavesim.model.head_product import HeadProduct
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync, TileSync
+from wavesim.work.attention.head_product import HeadProduct
 from wavesim.workloads.attention_chain import cusync_repository_attention, paper_attention
 from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.kernels.attention.head_product import HeadProducts

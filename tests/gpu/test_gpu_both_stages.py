@@ -8,9 +8,7 @@ from small_pipelines import chain, pair
 
 from wavesim.codegen.cuda import stage_header
 from wavesim.errors import DeadlockError, DescriptionError, DeviceError
-from wavesim.model.dependency import gemm_rows
 from wavesim.model.device import load
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.order import Grouped, RowMajor
@@ -18,6 +16,8 @@ from wavesim.plan.plan import Plan, StreamSync
 from wavesim.plan.policy import RowSync, TileSync
 from wavesim.plan.schedule import Persistent
 from wavesim.plan.sync import Semaphores
+from wavesim.work.gemm import Gemm
+from wavesim.work.gemm.reads import gemm_rows
 from wavesim_gpu.driver.compiler import Build, compile_cubin
 from wavesim_gpu.driver.functions import GENERATED
 from wavesim_gpu.kernels.backends import backend_named

@@ -9,9 +9,7 @@ from small_pipelines import chain, pair
 
 from wavesim.codegen.cuda import stage_header
 from wavesim.errors import DeadlockError, DescriptionError, DeviceError
-from wavesim.model.dependency import gemm_rows
 from wavesim.model.device import load
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import Grouped, RowMajor
 from wavesim.plan.parsing import plan_of_words, recorded_plan
@@ -20,6 +18,8 @@ from wavesim.plan.policy import RowSync, TileSync
 from wavesim.plan.schedule import Persistent
 from wavesim.plan.stream_k import StreamK
 from wavesim.plan.sync import Semaphores
+from wavesim.work.gemm import Gemm
+from wavesim.work.gemm.reads import gemm_rows
 from wavesim_gpu.driver.compiler import Build, compile_cubin
 from wavesim_gpu.driver.functions import GENERATED
 from wavesim_gpu.driver.kernel_sources import sources

@@ -3,11 +3,11 @@
 import pytest
 from row_chains import residual_pair
 
-from wavesim.model.epilogue import CacheStore, Rope
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
+from wavesim.work.gemm import Gemm
+from wavesim.work.gemm.epilogue import CacheStore, Rope
 from wavesim_gpu.driver.compiler import Build
 
 pytestmark = pytest.mark.gpu

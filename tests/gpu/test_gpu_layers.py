@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from wavesim.model.attention import Attention
 from wavesim.model.dependency import Dependency, x, y
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.rows import Copy
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import RowSync, TileSync
+from wavesim.work.attention import Attention
+from wavesim.work.gemm import Gemm
+from wavesim.work.rows import Copy
 from wavesim.workloads.layer_variants import with_cache, with_rope
 from wavesim.workloads.layers import transformer_layer, with_shared_qkv
 from wavesim.workloads.models import Model, TransformerShape

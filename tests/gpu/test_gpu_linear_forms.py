@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from wavesim.errors import DeadlockError
-from wavesim.model.dependency import gemm_rows
-from wavesim.model.kernel import ACTIVATIONS, GATED, Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
+from wavesim.work.gemm import ACTIVATIONS, GATED, Gemm
+from wavesim.work.gemm.reads import gemm_rows
 from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.kernels.backends import backend_named
 from wavesim_gpu.kernels.gemm.gemm_backend import Addresses

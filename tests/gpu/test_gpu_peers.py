@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from wavesim.errors import DeadlockError, DescriptionError
-from wavesim.model.collective import Collective
 from wavesim.trace.trace import Trace
+from wavesim.work.collective import Collective
 from wavesim_gpu.bench.kinds.two_gpus.cases import (
     SharedCase,
     expected_of,

@@ -8,12 +8,12 @@ import pytest
 from small_pipelines import SMALL, chain, pair
 
 from wavesim.errors import DeadlockError
-from wavesim.model.kernel import ACTIVATIONS, Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import RowSync, TileSync
+from wavesim.work.gemm import ACTIVATIONS, Gemm
 from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.driver.kernel_launch import KernelLaunch
 

@@ -6,12 +6,12 @@ import pytest
 from small_pipelines import SMALL, SQUARE, TALL, WIDE, chain, fork, pair
 
 from wavesim.errors import DescriptionError
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.order import ColumnMajor, CustomOrder, Grouped, Reversed, RowMajor
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import CustomPolicy, RowSync, TileSync
+from wavesim.work.gemm import Gemm
 
 pytestmark = pytest.mark.gpu
 

@@ -5,9 +5,9 @@ from row_chains import norm_chain, softmax_chain
 
 from wavesim.errors import DeadlockError
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.rows import Copy, Norm, Softmax
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
+from wavesim.work.rows import Copy, Norm, Softmax
 from wavesim_gpu.driver.compiler import Build
 
 pytestmark = pytest.mark.gpu

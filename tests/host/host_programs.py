@@ -15,14 +15,10 @@ from host_sources import build
 
 from wavesim.codegen.cuda import generate
 from wavesim.model.accesses import Accesses
-from wavesim.model.attention import AttentionDecode
-from wavesim.model.convolution import Conv2D
-from wavesim.model.convolution_reads import conv_rows
-from wavesim.model.dependency import Dependency, gemm_rows, x, y
+from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import load
-from wavesim.model.kernel import Block, Gemm
+from wavesim.model.kernel import Block
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.rows import Copy
 from wavesim.model.stage import Stage
 from wavesim.plan.coverage import Precedence
 from wavesim.plan.order import Grouped, Reversed, RowMajor
@@ -32,6 +28,12 @@ from wavesim.plan.policy import RowSync, TileSync
 from wavesim.plan.resolved import resolve
 from wavesim.plan.schedule import Persistent
 from wavesim.plan.sync import Semaphores
+from wavesim.work.attention import AttentionDecode
+from wavesim.work.convolution import Conv2D
+from wavesim.work.convolution.reads import conv_rows
+from wavesim.work.gemm import Gemm
+from wavesim.work.gemm.reads import gemm_rows
+from wavesim.work.rows import Copy
 from wavesim_gpu.cusync.waits import wait_schedule
 
 RACE = 66  # exit status where ThreadSanitizer reports

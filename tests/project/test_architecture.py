@@ -2,7 +2,8 @@
 
 Import arrows, lowest first; a part may use what is above it in the list, never what is below:
 
-    errors, html_display <- safe_io <- model, trace, litmus <- plan, workloads, sm <- costs <- sim, recordings
+    errors, html_display <- safe_io <- model, trace, litmus <- work <- plan, workloads, sm <- costs
+           <- sim, recordings
            <- safety, lint, predict, sim/streams, sim/peers
            <- codegen <- tuning, view <- tuning/crossover, profile, model_time <- widgets
            <- comparison
@@ -29,29 +30,30 @@ RANKS = {
     "model": 1,
     "trace": 1,
     "litmus": 1,
-    "plan": 2,
-    "workloads": 2,
-    "sm": 2,
-    "costs": 3,
-    "sim": 4,
-    "recordings": 4,
-    "safety": 5,
-    "lint": 5,
-    "predict": 5,
-    "sim/streams": 5,
-    "sim/peers": 5,
-    "codegen": 6,
-    "tuning": 7,
-    "view": 7,
-    "tuning/crossover": 8,
-    "profile": 8,
-    "model_time": 8,
-    "widgets": 9,
-    "comparison": 10,
-    "teaching": 11,
-    "bench": 11,
-    "cli": 12,
-    "__main__": 13,
+    "work": 2,
+    "plan": 3,
+    "workloads": 3,
+    "sm": 3,
+    "costs": 4,
+    "sim": 5,
+    "recordings": 5,
+    "safety": 6,
+    "lint": 6,
+    "predict": 6,
+    "sim/streams": 6,
+    "sim/peers": 6,
+    "codegen": 7,
+    "tuning": 8,
+    "view": 8,
+    "tuning/crossover": 9,
+    "profile": 9,
+    "model_time": 9,
+    "widgets": 10,
+    "comparison": 11,
+    "teaching": 12,
+    "bench": 12,
+    "cli": 13,
+    "__main__": 14,
 }
 # The rooms of wavesim_gpu, by what they know of: a driver knows no kernel, a kernel no plan's launches.
 GPU_RANKS = {

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from wavesim.model.description import load_description
-from wavesim.model.description_fields import SECTIONS, example, field_table, names
 from wavesim.profile.pair_file import load_answers
+from wavesim.work.description.fields import SECTIONS, example, field_table, names
+from wavesim.work.description.reader import load_description
 
 PAGE = (Path(__file__).parents[2] / "docs" / "describe-your-kernels.md").read_text(encoding="utf-8")
 EXAMPLE, CONVOLUTION, LAYER, DECODE, ANSWERS, DEVICE = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)

@@ -12,9 +12,9 @@ import pytest
 from wavesim.bench.published_cases import points_by_split
 from wavesim.costs.cost_model import CostModel
 from wavesim.costs.device_costs import costs_of, own_file, with_host_sync
-from wavesim.model.description import load_description
 from wavesim.predict.prediction import predict_from_kernel_times
 from wavesim.recordings.published_rows import published_runs
+from wavesim.work.description.reader import load_description
 from wavesim_gpu.__main__ import main
 
 ROOT = Path(__file__).parents[2]

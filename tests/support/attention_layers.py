@@ -1,11 +1,11 @@
 """Attention between the product that makes its operands and the one that reads it, as tests use it."""
 
-from wavesim.model.attention import Attention, AttentionDecode
 from wavesim.model.dependency import Dependency, x, y
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.regions import View
 from wavesim.model.stage import Stage
+from wavesim.work.attention import Attention, AttentionDecode
+from wavesim.work.gemm import Gemm
 
 
 def attention(**options):

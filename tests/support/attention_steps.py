@@ -1,10 +1,10 @@
 """Steps of generation that share a cache, as tests use them."""
 
 from wavesim.model.dependency import Dependency, x, y
-from wavesim.model.head_product import HeadProduct
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
+from wavesim.work.attention.head_product import HeadProduct
+from wavesim.work.gemm import Gemm
 from wavesim.workloads.gpt3 import gemm_block
 
 HEADS, LENGTH, ROWS = 4, 8, 512

@@ -3,11 +3,11 @@
 from dataclasses import replace
 from itertools import pairwise
 
-from wavesim.model.convolution import Conv2D
-from wavesim.model.convolution_reads import conv_rows
 from wavesim.model.kernel import Block
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
+from wavesim.work.convolution import Conv2D
+from wavesim.work.convolution.reads import conv_rows
 
 BLOCK = Block(threads=384)
 

@@ -1,10 +1,11 @@
 """Row kernels and products with a residual between other stages, as tests use them: they wait and post."""
 
-from wavesim.model.dependency import Dependency, gemm_rows, x, y
-from wavesim.model.kernel import Gemm
+from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.rows import Copy, Norm, Softmax
 from wavesim.model.stage import Stage
+from wavesim.work.gemm import Gemm
+from wavesim.work.gemm.reads import gemm_rows
+from wavesim.work.rows import Copy, Norm, Softmax
 
 
 def norm_chain(tile_m, dtype="fp16"):

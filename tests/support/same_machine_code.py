@@ -78,8 +78,8 @@ def described(case):
     from wavesim.bench.stored_kernels import kernels_named
     from wavesim.codegen.policies import GroupedSync
     from wavesim.codegen.tile_map import Blocks
-    from wavesim.model.kernel import Gemm
     from wavesim.plan.sync import Semaphores
+    from wavesim.work.gemm import Gemm
     from wavesim_gpu.bench.kinds.variants import TileConfig, mlp_pair, products_of, single
 
     stored, word = kernels_named(case["kernels"]), case["plan"]

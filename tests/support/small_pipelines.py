@@ -2,10 +2,10 @@
 
 from itertools import pairwise
 
-from wavesim.model.dependency import gemm_rows
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
+from wavesim.work.gemm import Gemm
+from wavesim.work.gemm.reads import gemm_rows
 
 SMALL, WIDE, TALL, SQUARE = (64, 64, 32), (128, 256, 32), (256, 128, 32), (128, 128, 32)
 

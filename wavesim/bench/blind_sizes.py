@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.bench.stored_kernels import StoredKernels, kernels_named, stored_data
-from wavesim.model.dependency import gemm_rows
-from wavesim.model.kernel import GATED, Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.plan import Plan
+from wavesim.work.gemm import GATED, Gemm
+from wavesim.work.gemm.reads import gemm_rows
 from wavesim.workloads.catalogue import Tile, workload
 from wavesim.workloads.gpt3 import gemm_block
 from wavesim.workloads.hopper import BLOCKS, TILE_K

@@ -13,8 +13,8 @@ from wavesim.bench.gpu_results import GpuResults, TimedCandidate
 from wavesim.bench.speedups import PAIRS, PROMPT, products
 from wavesim.bench.stored_kernels import all_kernels
 from wavesim.errors import RecordingError
-from wavesim.model.kernel import Gemm
 from wavesim.safe_io.bounds import shown
+from wavesim.work.gemm import Gemm
 from wavesim.workloads.gpt3 import gpt3_mlp
 from wavesim.workloads.llama import llama_mlp
 

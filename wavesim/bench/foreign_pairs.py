@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from wavesim.errors import DescriptionError
-from wavesim.model.dependency import Dependency, gemm_rows, x, y
-from wavesim.model.kernel import Block, Gemm, Grid, Kernel, MainLoop, WaitPlace
+from wavesim.model.dependency import Dependency, x, y
+from wavesim.model.kernel import Block, Grid, Kernel, MainLoop, WaitPlace
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan
+from wavesim.work.gemm import Gemm
+from wavesim.work.gemm.reads import gemm_rows
 
 LIST = Path(__file__).parent / "lists" / "foreign.toml"
 THREADS = 256

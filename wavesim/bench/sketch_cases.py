@@ -12,7 +12,6 @@ from functools import partial
 from wavesim.bench.jobs import Job
 from wavesim.bench.recorded_cases import ceil_formula, time_error_percent
 from wavesim.bench.scored_case import ScoredPrediction
-from wavesim.model.dependency import gemm_rows
 from wavesim.model.kernel import UNKNOWN_LOOP
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
@@ -24,6 +23,7 @@ from wavesim.predict.kinds import STREAM_TRACE, known_text, trace_kind
 from wavesim.predict.prediction import Measured, calibrate_for, predict_plans
 from wavesim.recordings.sketches import SketchCase, sketch_cases
 from wavesim.trace.trace import Trace
+from wavesim.work.gemm.reads import gemm_rows
 
 
 def sketch_jobs() -> list[Job]:

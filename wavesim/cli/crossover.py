@@ -105,8 +105,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _family(options: argparse.Namespace) -> tuple["KernelFamily", Device]:
-    from wavesim.model.description import load_description
     from wavesim.tuning.crossover.family import DescribedFamily, MlpFamily, backend_of, mlp_of
+    from wavesim.work.description.reader import load_description
 
     _require_one_source(options)
     if options.file is not None:
@@ -168,11 +168,11 @@ def _document(crossover: "Crossover", table: list[dict[str, Any]]) -> dict[str, 
 
 def run_over_gpus(options: argparse.Namespace, rows: tuple[int, int]) -> int:
     """Prints the tables, and writes the page and the ranges as JSON where asked."""
-    from wavesim.model.collective import Collective
-    from wavesim.model.host import Host
     from wavesim.model.link import load_link
     from wavesim.sim.peers.dispatch import WAYS, peer_crossover, text_of
     from wavesim.sim.peers.prediction import history_text
+    from wavesim.work.collective import Collective
+    from wavesim.work.collective.host import Host
 
     _require_of_gpus(options)
     require_writable(options.html, options.dispatch)

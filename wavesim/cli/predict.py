@@ -18,8 +18,8 @@ from wavesim.safe_io.escaping import whole_line
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-    from wavesim.model.description import Description
     from wavesim.predict.verdict import Verdict
+    from wavesim.work.description.reader import Description
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -33,8 +33,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Prints the best plan, its gain and how sure that is."""
-    from wavesim.model.description import load_description
     from wavesim.predict.verdict import verdict_on
+    from wavesim.work.description.reader import load_description
 
     require_pictures(options)
     several = of_several(_file(options), options)

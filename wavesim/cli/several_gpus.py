@@ -11,9 +11,9 @@ from typing import Any
 from wavesim.cli.pictures import write_pictures
 from wavesim.cli.printing import print_result, progress
 from wavesim.errors import DescriptionError
-from wavesim.model.description import Description, load_description
 from wavesim.plan.policy import Policy, TileSync, parse_policy
 from wavesim.safe_io.bounds import MOST_COMPARED, listed
+from wavesim.work.description.reader import Description, load_description
 
 SIMULATED = "simulated, not measured"
 USUAL_WAY = "stores"

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from wavesim.cli.shared_options import add_shared
 from wavesim.errors import DescriptionError
 from wavesim.model import device as devices
-from wavesim.model.description import Description, load_description
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import KNOWN_ORDERS
 from wavesim.safe_io.options import integer
+from wavesim.work.description.reader import Description, load_description
 from wavesim.workloads.catalogue import WORKLOADS, parse_tile, workload
 
 if TYPE_CHECKING:

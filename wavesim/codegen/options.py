@@ -9,9 +9,7 @@ fill the GPU before the first producer is issued. Here the safety check decides.
 from dataclasses import dataclass, replace
 
 from wavesim.codegen.formulas import policy_formula
-from wavesim.model.convolution import Conv2D
 from wavesim.model.device import Device
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.order import RowMajor
@@ -109,7 +107,7 @@ def _custom_order(stage: Stage, resolved: ResolvedPlan) -> Option:
 
 
 def _reorder_loads(stage: Stage) -> Option:
-    if isinstance(stage.work, Gemm | Conv2D):
+    if stage.work.loads_weights:
         why = "only A comes from a producer: B is loaded before the wait, and its latency hides the wait"
         return Option(REORDER_LOADS, stage.name, is_used=True, why=why)
     why = "nothing is known of what this kernel loads besides its producers' tiles; load that before the wait"

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 from wavesim.codegen.reads import reads_in_order
 from wavesim.errors import DescriptionError
-from wavesim.model.attention import Attention
 from wavesim.model.kernel import Grid
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
@@ -134,7 +133,7 @@ def order_sets(pipeline: Pipeline) -> dict[str, dict[str, Order]]:
 
 def has_unequal_rows(stage: Stage) -> bool:
     """Whether tiles of some rows have more to do than those of others: causal attention."""
-    return isinstance(stage.work, Attention) and stage.work.is_causal
+    return bool(stage.work.row_weights)
 
 
 def sequences(pipeline: Pipeline, orders: Mapping[str, Order]) -> tuple[tuple[Tile, ...], ...]:

@@ -215,11 +215,7 @@ def group_sizes(extent: int) -> tuple[int, ...]:
 
 def _paper_name(policy: Policy, periods: tuple[int, ...], pipeline: Pipeline, edge: Edge) -> str:
     if policy == TileSync():
-        return "Conv2DTileSync" if _is_convolution(pipeline, edge[1]) else "TileSync"
+        return "Conv2DTileSync" if pipeline.stage(edge[1]).work.is_shifted else "TileSync"
     if policy == RowSync():
         return "RowSync"
     return "StridedSync" if policy in [GroupedSync(Cycle(n), Blocks(1)) for n in periods] else ""
-
-
-def _is_convolution(pipeline: Pipeline, stage: str) -> bool:
-    return type(pipeline.stage(stage).work).__name__.startswith("Conv")

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 from wavesim.codegen.cuda_text import HeaderFacts
 from wavesim.codegen.options import AVOID_WAIT_KERNEL, REORDER_LOADS, Option
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.resolved import ResolvedPlan
@@ -164,7 +163,7 @@ def _check_lines(space: str, run: str, *, has_streams: bool) -> Iterator[str]:
 
 
 def _wait_lines(header: HeaderFacts, stage: Stage) -> Iterator[str]:
-    names, is_gemm = header.names, isinstance(stage.work, Gemm)
+    names, is_gemm = header.names, stage.work.is_product
     yield "    for (each chunk of the main loop) {"
     if header.is_used(REORDER_LOADS, stage.name):
         yield "        ... load the chunk of B: nobody has to be waited for ..."

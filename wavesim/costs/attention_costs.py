@@ -10,7 +10,7 @@ from typing import Any
 
 from wavesim.costs.constants import UNITS
 from wavesim.costs.device_costs import default_device, own_file
-from wavesim.model.attention import Attention
+from wavesim.work.attention import Attention
 
 SECTION = "attention"
 QUERIES, KEYS = 128, 128  # of the block that the constants are of

@@ -15,13 +15,13 @@ from wavesim.costs.product_costs import bent
 from wavesim.costs.streaming_costs import SHARPNESS, streaming_costs_of
 from wavesim.costs.tile_costs import FEW_ROWS, WIDE_COLUMNS, TileCosts, tile_costs_of
 from wavesim.errors import DescriptionError
-from wavesim.model.attention import Attention, AttentionDecode
-from wavesim.model.convolution import Conv2D
 from wavesim.model.device import Device
-from wavesim.model.kernel import Gemm
 from wavesim.model.occupancy import occupancy_of
-from wavesim.model.rows import Copy, Norm, Softmax
 from wavesim.model.stage import Stage
+from wavesim.work.attention import Attention, AttentionDecode
+from wavesim.work.convolution import Conv2D
+from wavesim.work.gemm import Gemm
+from wavesim.work.rows import Copy, Norm, Softmax
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ trace says so; a run of that build on semaphores that are ready would.
 
 from wavesim.costs.cost_model import CostModel
 from wavesim.costs.device_costs import DeviceCosts
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
 
@@ -18,8 +17,7 @@ def as_built(costs: CostModel, pipeline: Pipeline, plan: Plan, known: DeviceCost
         return costs
     ratios = known.backend(pipeline, plan.schedule.word).tile_time_ratios
     for stage in (dependency.consumer.stage for dependency in pipeline.dependencies):
-        work = stage.work
-        tile = f"{work.tile_m}x{work.tile_n}" if isinstance(work, Gemm) else ""
+        tile = "x".join(map(str, stage.work.output_tile or ()))
         ratio = ratios.get(f"{tile} {plan.sync.word}")
         if ratio is not None:
             times = costs.tile_times(stage)

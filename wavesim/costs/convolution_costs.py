@@ -16,7 +16,7 @@ from wavesim.costs.constants import UNITS
 from wavesim.costs.device_costs import own_file
 from wavesim.costs.product_costs import ELEMENT_BYTES, SPLIT_AREA, ProductCosts, bent, product_costs_of
 from wavesim.costs.tile_costs import WIDE_AREA, TileCosts, tile_costs_of
-from wavesim.model.convolution import Conv2D
+from wavesim.work.convolution import Conv2D
 
 SECTION = "convolutions"
 NARROW_ROWS, NARROW_COLUMNS, WIDE_COLUMNS = 128, 64, 256

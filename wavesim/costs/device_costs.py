@@ -25,11 +25,9 @@ from wavesim.costs.constants import (
 from wavesim.costs.dram_slowdown import Memory
 from wavesim.costs.scaling import scaled_constants
 from wavesim.costs.sharing import SharingLaw
-from wavesim.costs.weight_prefetch import is_memory_bound
 from wavesim.errors import DescriptionError
 from wavesim.model import device as devices
 from wavesim.model.device import Device
-from wavesim.model.kernel import Gemm
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 
@@ -149,8 +147,9 @@ class DeviceCosts:
 
 
 def _all_memory_bound(pipeline: Pipeline, device: Device) -> bool:
-    gemms = [stage.work for stage in pipeline.stages if isinstance(stage.work, Gemm)]
-    return bool(gemms) and all(is_memory_bound(gemm, device) for gemm in gemms)
+    found = [stage.work.is_memory_bound(device) for stage in pipeline.stages]
+    known = [is_bound for is_bound in found if is_bound is not None]
+    return bool(known) and all(known)
 
 
 def costs_of(name: str) -> DeviceCosts:

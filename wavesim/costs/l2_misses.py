@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wavesim.model.kernel import Gemm
+from wavesim.model.kernel import Grid, Panels
 from wavesim.model.pipeline import Pipeline
 from wavesim.trace.trace import IntArray, Trace
 
@@ -90,8 +90,8 @@ def working_span(trace: Trace) -> tuple[IntArray, IntArray]:
     return trace.start_ns + trace.wait_ns, trace.end_ns
 
 
-def _slabs(gemm: Gemm) -> int:
-    return -(-gemm.k // SLAB_K)
+def _slabs(panels: Panels) -> int:
+    return -(-panels.k // SLAB_K)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,28 +109,28 @@ class _Operands:
     places: list[tuple[IntArray, FloatArray]]
 
 
-_StageBlocks = tuple[Gemm, tuple[int, ...], tuple[int, ...], tuple[int, ...]]  # work; rows, x and y of blocks
+_StageBlocks = tuple[Panels, Grid, tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 
 def _operands(trace: Trace, pipeline: Pipeline, begin: FloatArray, end: FloatArray) -> _Operands:
     """Of blocks that compute from `begin` to `end` of K, (blocks,)."""
     stages: list[_StageBlocks] = []
     for index, stage in enumerate(pipeline.stages):
-        if isinstance(stage.work, Gemm):
+        if (panels := stage.work.panels) is not None:
             rows = np.flatnonzero(trace.stage == index)
-            x, y = trace.x[rows], trace.y[rows]
-            stages.append((stage.work, tuple(rows.tolist()), tuple(x.tolist()), tuple(y.tolist())))
+            x, y = tuple(trace.x[rows].tolist()), tuple(trace.y[rows].tolist())
+            stages.append((panels, stage.grid, tuple(rows.tolist()), x, y))
     is_whole = not begin.any() and bool((end == 1).all())
-    if is_whole and sum(len(rows) * _slabs(gemm) for gemm, rows, _, _ in stages) <= MOST_KEPT:
+    if is_whole and sum(len(rows) * _slabs(panels) for panels, _, rows, _, _ in stages) <= MOST_KEPT:
         return _whole_operands(tuple(stages))
-    places = ((np.array(rows, dtype=np.int64), gemm) for gemm, rows, _, _ in stages)
-    return _joined(stages, [_parts(begin[rows], end[rows], gemm) for rows, gemm in places])
+    places = ((np.array(rows, dtype=np.int64), panels) for panels, _, rows, _, _ in stages)
+    return _joined(stages, [_parts(begin[rows], end[rows], panels) for rows, panels in places])
 
 
 @lru_cache(maxsize=4)
 def _whole_operands(stages: tuple[_StageBlocks, ...]) -> _Operands:
     """Of blocks that compute all of K; kept, as every run and round of a pipeline needs them."""
-    of_one = ((_parts(np.zeros(1), np.ones(1), gemm), len(rows)) for gemm, rows, _, _ in stages)
+    of_one = ((_parts(np.zeros(1), np.ones(1), panels), len(rows)) for panels, _, rows, _, _ in stages)
     return _joined(stages, [part.of_all(blocks) for part, blocks in of_one])
 
 
@@ -139,14 +139,14 @@ def _joined(stages: Sequence[_StageBlocks], parts: Sequence["_Parts"]) -> _Opera
     empty = np.zeros(0, dtype=np.int64)
     columns: list[list[NDArray[Any]]] = [[empty.astype(float), empty, empty, empty]]
     places, first = [], 0
-    for (gemm, rows, x, y), part in zip(stages, parts, strict=True):
+    for (panels, grid, rows, x, y), part in zip(stages, parts, strict=True):
         row = np.array(rows, dtype=np.int64)[part.block]
-        for panel, size_bytes in zip((np.array(y), np.array(x) + gemm.grid.y), part.size_bytes, strict=True):
-            slab = (first + panel * _slabs(gemm))[part.block] + part.slab
+        for panel, size_bytes in zip((np.array(y), np.array(x) + grid.y), part.size_bytes, strict=True):
+            slab = (first + panel * _slabs(panels))[part.block] + part.slab
             each = (part.depth, row, slab, size_bytes)
             columns.append([np.broadcast_to(one, slab.shape).ravel() for one in each])
         places.append((row, part.from_k))
-        first += _slabs(gemm) * (gemm.grid.x + gemm.grid.y)
+        first += _slabs(panels) * (grid.x + grid.y)
     joined = [np.concatenate(column) for column in zip(*columns, strict=True)]
     return _Operands(joined[0], joined[1], joined[2], joined[3], places)
 
@@ -171,17 +171,17 @@ class _Parts:
         return replace(self, block=np.arange(blocks)[:, None])
 
 
-def _parts(begin: FloatArray, end: FloatArray, gemm: Gemm) -> _Parts:
+def _parts(begin: FloatArray, end: FloatArray, panels: Panels) -> _Parts:
     """Of blocks that compute from `begin` to `end` of K, (blocks,)."""
-    count = _slabs(gemm)
+    count = _slabs(panels)
     slab = np.arange(count)
     inside = (slab + 1 > begin[:, None] * count) & (slab < end[:, None] * count)
     block, slabs = np.nonzero(inside)
     from_k = np.maximum(slabs / count, begin[block])
     depth = np.minimum((slabs + 1) / count, end[block]) - from_k
     a, b = (
-        np.rint(width * depth * gemm.k * ELEMENT_BYTES).astype(np.int64)
-        for width in (gemm.tile_m, gemm.tile_n)
+        np.rint(width * depth * panels.k * ELEMENT_BYTES).astype(np.int64)
+        for width in (panels.rows, panels.columns)
     )
     return _Parts(block, slabs, from_k - begin[block], depth, (a, b))
 

@@ -19,14 +19,15 @@ from wavesim.costs.load_clock import convolution_clock_of, load_clock_of
 from wavesim.costs.plan_clock import LoadClock, PlanClock
 from wavesim.costs.streaming_costs import streaming_costs_of
 from wavesim.costs.tile_costs import TileCosts, tile_costs_of
-from wavesim.model.attention import Attention
-from wavesim.model.convolution import Conv2D
 from wavesim.model.device import Device
-from wavesim.model.kernel import Gemm, MainLoop
+from wavesim.model.kernel import MainLoop
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.safe_io.documents import read_toml
+from wavesim.work.attention import Attention
+from wavesim.work.convolution import Conv2D
+from wavesim.work.gemm import Gemm
 
 PERSISTENT = "persistent"  # a schedule's word
 CLOCK_ROUNDS = 4  # of a clock that depends on the time that depends on it

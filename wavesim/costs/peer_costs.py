@@ -12,10 +12,10 @@ from math import inf
 from pathlib import Path
 
 from wavesim.errors import DescriptionError
-from wavesim.model.collective import Shots
 from wavesim.model.link import Link
 from wavesim.safe_io.bounds import shown
 from wavesim.safe_io.documents import read_toml
+from wavesim.work.collective import Shots
 
 FILE = Path(__file__).with_name("peer_costs.toml")
 # How often a matrix goes round a ring of n ranks, n - 1 steps each time.

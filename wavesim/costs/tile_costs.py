@@ -16,7 +16,7 @@ from typing import Any
 from wavesim.costs.constants import UNITS
 from wavesim.costs.device_costs import own_file
 from wavesim.costs.product_costs import TILE_K
-from wavesim.model.kernel import Gemm
+from wavesim.work.gemm import Gemm
 
 SECTION = "tiles"
 MULTIPLY_ADDS_PER_CYCLE = "products.multiply_adds_per_cycle"

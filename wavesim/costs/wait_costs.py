@@ -8,9 +8,7 @@ k-blocks that are loaded already: at 3 us from wait to wait nothing of it is see
 from dataclasses import dataclass
 
 from wavesim.costs.cost_model import CostModel
-from wavesim.model.attention import Attention
-from wavesim.model.convolution import Conv2D
-from wavesim.model.kernel import Gemm, MainLoop
+from wavesim.model.kernel import MainLoop
 from wavesim.model.stage import Stage
 
 # Where nothing is said: K iterations of a tile, enough for halves and thirds of it to come out even, and the
@@ -68,24 +66,13 @@ def wait_costs_of(costs: CostModel, stage: Stage, loop: MainLoop) -> WaitCosts:
         refill_ns = 0 if loop.pipeline_depth == 1 else costs.refill_ns
         return WaitCosts(costs.ready_poll_ns, refill_ns, test_ns=test_ns)
     depth = USUAL_DEPTH if loop.pipeline_depth is None else loop.pipeline_depth
-    if isinstance(stage.work, Attention):
-        return WaitCosts(
-            costs.ready_poll_ns, costs.tma_refill_ns, ahead_ns=depth * _item_ns(costs, stage, stage.work)
-        )
+    if stage.work.looks:
+        times = costs.tile_times(stage)
+        each_ns = (times if isinstance(times, int) else max(times)) // stage.work.looks
+        return WaitCosts(costs.ready_poll_ns, costs.tma_refill_ns, ahead_ns=depth * each_ns)
     return WaitCosts(costs.ready_poll_ns, costs.tma_refill_ns, depth, max(depth, iterations_of(stage)))
-
-
-def _item_ns(costs: CostModel, stage: Stage, work: Attention) -> int:
-    """One block of keys, by the longest tile."""
-    times, most = costs.tile_times(stage), max(work.items(0, y, 0) for y in range(work.grid.y))
-    return (times if isinstance(times, int) else max(times)) // most
 
 
 def iterations_of(stage: Stage) -> int:
     """K iterations of one block's work."""
-    work = stage.work
-    if isinstance(work, Conv2D):
-        return -(-work.k_block_count // work.split_k)
-    if not isinstance(work, Gemm):
-        return USUAL_ITERATIONS
-    return -(-work.k // (work.tile_k * work.split_k))
+    return stage.work.iterations or USUAL_ITERATIONS

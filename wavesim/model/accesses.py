@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavesim.model.buffers import names_buffers, uses_of
-from wavesim.model.convolution import Conv2D
-from wavesim.model.kernel import Gemm
+from wavesim.model.kernel import TiledWork
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.regions import Region, TiledWork, View
+from wavesim.model.regions import Region, View
 
 Tile = tuple[int, int]
 Regions = NDArray[np.int64]  # (n, 4): top, bottom, left, right in a buffer
@@ -89,11 +88,7 @@ class Accesses:
         once.
         """
         works = {stage.name: stage.work for stage in self.pipeline.stages}
-        return frozenset(
-            name
-            for name, work in works.items()
-            if isinstance(work, Gemm | Conv2D) and "residual" not in work.operands
-        )
+        return frozenset(name for name, work in works.items() if work.is_read_by_rows)
 
     def read_alike(self, stage: str, tile: Tile, other: Tile) -> bool:
         """Whether two tiles read the same."""
@@ -201,8 +196,8 @@ def known_accesses(pipeline: Pipeline) -> Accesses | None:
 @lru_cache(maxsize=4)
 def _known(pipeline: Pipeline, _buffers: Hashable) -> Accesses | None:
     works = [stage.work for stage in pipeline.stages]
-    is_told = all(isinstance(work, TiledWork) for work in works)
-    is_more = names_buffers(pipeline) or not all(isinstance(work, Gemm) for work in works)
+    is_told = all(work.is_tiled for work in works)
+    is_more = names_buffers(pipeline) or not all(work.reads_in_step for work in works)
     return Accesses(pipeline) if is_told and is_more else None
 
 

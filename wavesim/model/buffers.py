@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from wavesim.errors import DescriptionError
-from wavesim.model.convolution import Conv2D
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.regions import ELEMENT_BYTES, MOST_INDEX, Element, Matrix, Region, View
 from wavesim.model.stage import Stage
@@ -115,17 +113,12 @@ def _view(pipeline: Pipeline, stage: Stage, operand: str) -> View:
 
 
 def _maker(pipeline: Pipeline, stage: Stage, operand: str) -> Stage | None:
-    """Who makes an operand of a stage: A of a GEMM its one producer, a convolution's A the producer that its
-    dependency names first, its residual the one that is named second.
-    """
+    """Who makes an operand of a stage, by what its kind of work says of its producers."""
     dependency = pipeline.dependency_of(stage.name)
     if dependency is None:
         return None
     makers = [need.stage for need in dependency.needs]
-    if isinstance(stage.work, Conv2D):
-        return dict(zip(("a", "residual"), makers, strict=False)).get(operand)
-    is_only_one = isinstance(stage.work, Gemm) and len(dependency.producers) == 1
-    return makers[0] if is_only_one and operand == "a" else None
+    return stage.work.made_operands(makers).get(operand)
 
 
 def _check_view(owner: str, view: View, matrix: Matrix) -> None:

@@ -18,7 +18,7 @@ from wavesim.model.consumer_index import consumer_coordinates
 from wavesim.model.index import Index, as_index, x, y
 from wavesim.model.kernel import Grid
 from wavesim.model.reprs import repr_text
-from wavesim.model.stage import Axis, Box, Stage, TileSet
+from wavesim.model.stage import Axis, Box, TileSet
 from wavesim.safe_io.annotated import tuple_of
 from wavesim.safe_io.bounds import MOST_BLOCKS, MOST_READS, MOST_TERMS, whole
 
@@ -30,9 +30,7 @@ __all__ = [
     "TileSet",
     "as_index",
     "check_bounds",
-    "gemm_rows",
     "require_few_reads",
-    "rows_read",
     "x",
     "y",
 ]
@@ -157,33 +155,3 @@ def _span_text(word: str, start: int, stop: int) -> str:
     if stop <= start:
         return f"no {word} (from {start} up to {stop})"
     return f"{word} {start}" if stop == start + 1 else f"{word}s {start} to {stop - 1}"
-
-
-def gemm_rows(producer: Stage, consumer: Stage) -> Dependency:
-    """The dependency of a GEMM on the GEMM that computes its A operand: all tile columns of the rows it
-    reads.
-
-    Tile heights may differ; the rows are then those that overlap. Raises `DescriptionError`
-    unless the consumer's k is the producer's number of columns and both have the same m.
-    """
-    first, second = producer.gemm, consumer.gemm
-    if first.columns != second.k or first.m != second.m:
-        raise DescriptionError(
-            f"{consumer.name} reads A ({second.m}, {second.k}) but {producer.name} makes ({first.m}, "
-            f"{first.columns}); "
-            "they must be equal"
-        )
-    return Dependency(consumer[x, y], [producer[:, rows_read(producer, consumer)]])
-
-
-def rows_read(producer: Stage, consumer: Stage) -> Index | slice:
-    """The producer's tile rows that hold the rows of consumer tile (x, y): y itself where tiles are as high.
-
-    Example: tiles of 160 rows, read in tiles of 128: the second tile reads rows 128 to 255, of tiles 0 and 1.
-    """
-    first, second = producer.gemm, consumer.gemm
-    if first.tile_m == second.tile_m:
-        return y
-    top = (y * second.tile_m) // first.tile_m
-    end = (y * second.tile_m + (second.tile_m + first.tile_m - 1)) // first.tile_m
-    return slice(top, end.at_most(producer.grid.y))

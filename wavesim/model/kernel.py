@@ -5,13 +5,12 @@ of its 192 blocks takes 256 threads and 96 KB of shared memory for as long as it
 Axes are decided once, here: x counts tile columns, y tile rows, z split-K slices.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import Literal, get_args
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar, get_args
 
 from wavesim.errors import DescriptionError
-from wavesim.model.epilogue import CacheStore, Rope, layer_operands, layer_words, require_fits
-from wavesim.model.regions import Matrix, Read, Region, Write
+from wavesim.model.regions import Matrix, Read, Write
 from wavesim.model.reprs import bytes_text, repr_text
 from wavesim.safe_io.bounds import shown
 
@@ -19,16 +18,12 @@ WARP_SIZE = 32
 MAX_GRID_X = 2**31 - 1
 MAX_GRID_YZ = 65_535
 MAX_INTEGER = 2**63 - 1
+OUTPUT_BYTES = 2  # of an element
 
 Carveout = Literal["full", "default"]
-Activation = Literal["gelu", "gelu-exact", "relu", "silu", "swiglu", "geglu", "geglu-exact"]
-ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)
-# Of two columns of sums, a gate and a value, one.
-GATED: tuple[Activation, ...] = ("swiglu", "geglu", "geglu-exact")
-Gates = Literal["interleaved", "halves"]
-Order = Literal["row", "column"]  # of a matrix: the one whose elements are neighbours in memory
 WaitPlace = Literal["producer-warp", "block-barrier", "before-main-loop", "prefetched"]
 WAIT_PLACES: tuple[WaitPlace, ...] = get_args(WaitPlace)
+T = TypeVar("T")
 
 
 def require_positive(owner: str, **values: int) -> None:
@@ -109,8 +104,148 @@ class Block:
         return self.static_shared_bytes + self.dynamic_shared_bytes
 
 
+class Work:
+    """What a stage computes. A kind of work is a subclass, in a folder of `wavesim/work/`.
+
+    It answers what others need to know of it, so that nobody asks for its class; the answers here are those
+    of a kernel of which nothing is known but its launch.
+
+    - `word`: the kind's name in data files and descriptions.
+    - `is_bare`: nothing is known of it but its launch. `is_tiled`: it is `TiledWork`.
+    - `is_product`: one product of matrices, whose sizes `Stage.gemm` has.
+    - `attends`: its queries attend to keys, perhaps of a KV cache.
+    - `reads_in_step`: its A, which one stage makes, is read along K in step with that stage's tiles.
+    - `loads_weights`: an operand that no stage makes can be loaded before a tile is waited for.
+    - `main_loop`: what its kernels' main loops are like, where their author has not said it.
+    """
+
+    word: ClassVar[str] = ""
+    is_bare: ClassVar[bool] = False
+    is_tiled: ClassVar[bool] = False
+    is_product: ClassVar[bool] = False
+    attends: ClassVar[bool] = False
+    reads_in_step: ClassVar[bool] = False
+    loads_weights: ClassVar[bool] = False
+    main_loop: ClassVar["MainLoop | None"] = None
+
+    @property
+    def kernel(self) -> "Kernel":
+        """The launch that computes it."""
+        raise NotImplementedError(f"{type(self).__name__} has no kernel; define the property")
+
+    @property
+    def output_tile(self) -> tuple[int, int] | None:
+        """Rows and columns of a block's output, as traces and recordings state them; None: not known."""
+        return None
+
+    @property
+    def bytes_of_tile(self) -> int | None:
+        """What a tile of its output holds; None: not known."""
+        rows, columns = (getattr(self, name, 0) for name in ("tile_m", "columns"))
+        return OUTPUT_BYTES * rows * columns or None
+
+    @property
+    def panels(self) -> "Panels | None":
+        """What its blocks share as they go along K; None: not known."""
+        return None
+
+    @property
+    def iterations(self) -> int | None:
+        """Iterations of a block's main loop; None: not known."""
+        return None
+
+    @property
+    def looks(self) -> int:
+        """Of a kernel that looks at semaphores item after item, the longest tile's items; else 0."""
+        return 0
+
+    @property
+    def row_weights(self) -> tuple[float, ...]:
+        """How much each tile row has to do, where rows differ."""
+        return ()
+
+    @property
+    def is_read_by_rows(self) -> bool:
+        """Whether all tiles of a row read the same of what other stages write."""
+        return False
+
+    @property
+    def is_shifted(self) -> bool:
+        """Whether its tiles read beyond the rows that they write, as a convolution's halo."""
+        return False
+
+    @property
+    def shared_inputs(self) -> int:
+        """Of a collective's stage how many copies of a tile it adds up, from 1; 0 of all others."""
+        return 0
+
+    @property
+    def shared_with(self) -> tuple[int, ...]:
+        """Of a collective's stage the other GPUs that get every tile."""
+        return ()
+
+    def made_operands(self, makers: Sequence[T]) -> Mapping[str, T]:
+        """Operands that producers make, where nobody names buffers; `makers` in the order of the needs."""
+        return {}
+
+    def is_memory_bound(self, device: Any) -> bool | None:
+        """Whether a device moves its operands more slowly than it computes; None: not known."""
+        return None
+
+    def prefetch_share(self, device: Any) -> float:
+        """The share of a block's work that is loading weights before its first wait."""
+        return 0.0
+
+    def with_m(self, m: int, tile_rows: int) -> "Work":
+        """The same for another number of rows, in tiles of so many."""
+        grid = self.kernel.grid
+        return replace(self.kernel, grid=Grid(grid.x, -(-m // tile_rows), grid.z))
+
+    def with_splits_for(self, device: Any) -> "Work":
+        """The same with as many splits as a device needs to be busy, where it can be split."""
+        return self
+
+    def require_agrees(self, own: Any, stages: Sequence[Any], producers: Sequence[str]) -> None:
+        """Raises `DescriptionError` where other stages of a pipeline mean something else by what it reads.
+
+        `own` is its stage, `producers` those whose tiles this needs.
+        """
+
+
+class TiledWork(Work):
+    """Work that says what its tiles read and write: a `Gemm`, an `Attention`, a `Norm`, a user's own."""
+
+    is_tiled = True
+
+    if TYPE_CHECKING:  # a field of one kind, a property of others
+
+        @property
+        def operands(self) -> Mapping[str, Matrix]:
+            """All matrices that it reads and writes, by name."""
+
+    def reads(self, x: int, y: int, z: int) -> Iterable[Read]:
+        """What the block of tile (x, y) and split z reads; weights may be left out."""
+        raise NotImplementedError
+
+    def writes(self, x: int, y: int) -> Iterable[Write]:
+        """What is written by the time the tile is posted."""
+        raise NotImplementedError
+
+    def items(self, x: int, y: int, z: int) -> int:
+        """How many work items the block does, at least 1: `Read.at` is below it."""
+        return 1
+
+
+class Panels(NamedTuple):
+    """Rows of A that a row of tiles shares, columns of B that a column of tiles shares, and K."""
+
+    rows: int
+    columns: int
+    k: int
+
+
 @dataclass(frozen=True)
-class Kernel:
+class Kernel(Work):
     """A launch: its grid, what each block occupies, and the work of one block.
 
     `carveout` is the shared-memory carve-out the kernel asks for: "full" (the largest, so that
@@ -132,6 +267,14 @@ class Kernel:
             )
         work = {name: getattr(self, name) for name in ("flops_per_block", "bytes_per_block")}
         _require_whole(self.name, 0, work)
+
+    word: ClassVar[str] = "kernel"
+    is_bare: ClassVar[bool] = True
+
+    @property
+    def kernel(self) -> "Kernel":
+        """Itself."""
+        return self
 
     def __repr__(self) -> str:
         block = self.block
@@ -198,202 +341,3 @@ UNKNOWN_LOOP = MainLoop()  # nobody has said anything of it
 
 # One warp that spins until a consumer's producers have started, ahead of the consumer in its stream.
 WAIT_KERNEL = Kernel("wait-kernel", Grid(1), Block(threads=32, registers=24))
-
-DEFAULT_GEMM_BLOCK = Block(threads=256, registers=232, dynamic_shared_bytes=98_304)
-
-
-@dataclass(frozen=True)
-class Gemm:
-    """C (m, n) = activation(A (m, k) x B (k, n) + bias (n)), one output tile per block and split-K slice.
-
-    fp16 or bf16 in, fp32 accumulate. Edge tiles in m are allowed: the grid covers them. "gelu" is with tanh,
-    "gelu-exact" with erf. A gated activation ("swiglu", "geglu", "geglu-exact") is activation(gate) * value
-    of a gate's and a value's column: C has n/2 columns. With `gates` "interleaved" B's columns are a gate,
-    a value, a gate, ...; with "halves" gates and values are matrices (k, n/2) of their own, with a bias each,
-    and a tile's first half of columns are gates, its second the values that belong to them. `b_order`
-    "column" stores B as (n, k), as linear layers store their weights.
-
-    With `has_residual` an operand "residual" (m, columns) is added to the rounded outputs. `rope` rotates
-    heads; with `cache` the last columns are K and V, which go to their caches, not to C. Both: no activation.
-    """
-
-    name: str
-    m: int
-    n: int
-    k: int
-    tile_m: int
-    tile_n: int
-    tile_k: int = 32
-    split_k: int = 1
-    dtype: Literal["fp16", "bf16"] = "fp16"
-    activation: Activation | None = None
-    block: Block = field(default=DEFAULT_GEMM_BLOCK)
-    carveout: Carveout = "full"
-    gates: Gates = "interleaved"
-    b_order: Order = "row"
-    has_bias: bool = False
-    has_residual: bool = False
-    rope: Rope | None = None
-    cache: CacheStore | None = None
-
-    def __post_init__(self) -> None:
-        sizes = {
-            name: getattr(self, name) for name in ("m", "n", "k", "tile_m", "tile_n", "tile_k", "split_k")
-        }
-        require_positive(f"Gemm {self.name}", **sizes)
-        slices = -(-self.k // self.tile_k)
-        if self.split_k > slices:
-            raise DescriptionError(
-                f"Gemm {self.name}: split_k is {self.split_k}; k={self.k} has only {slices} chunks of "
-                f"tile_k={self.tile_k}. Use split_k <= {slices}"
-            )
-        words: tuple[tuple[str, tuple[object, ...]], ...] = (
-            ("dtype", ("fp16", "bf16")),
-            ("activation", (None, *ACTIVATIONS)),
-            ("gates", get_args(Gates)),
-            ("b_order", get_args(Order)),
-            ("has_bias", (False, True)),
-            ("has_residual", (False, True)),
-        )
-        for name, known in words:
-            if getattr(self, name) not in known:
-                raise DescriptionError(
-                    f"Gemm {self.name}: {name} is {shown(getattr(self, name))}; it must be "
-                    f"{', '.join(map(repr, known[:-1]))} or {known[-1]!r}"
-                )
-        self._require_pairs()
-        require_fits(f"Gemm {self.name}", (self.m, self.n), self.activation, self._layer_parts)
-
-    def _require_pairs(self) -> None:
-        """Raises `DescriptionError` unless columns come in pairs of gate and value where they have to."""
-        if self.is_gated and (self.n % 2 or self.tile_n % 2):
-            raise DescriptionError(
-                f"Gemm {self.name}: n is {self.n} and tile_n {self.tile_n}; with {self.activation} they must "
-                "be even, because columns are pairs of gate and value"
-            )
-        if self.has_halves and not self.is_gated:
-            raise DescriptionError(
-                f"Gemm {self.name}: gates is 'halves' and activation {self.activation!r}, which has no gate. "
-                f"Use gates='interleaved' or activation={' or '.join(map(repr, GATED))}"
-            )
-
-    def __repr__(self) -> str:
-        split = f", split-K {self.split_k}" if self.split_k > 1 else ""
-        activation = f", {self.activation}" if self.activation else ""
-        activation += layer_words(self._layer_parts)
-        activation += " of halves" if self.has_halves else ""
-        bias = ", bias" if self.has_bias else ""
-        order = ", column-major B" if self.b_order == "column" else ""
-        return repr_text(
-            "Gemm",
-            f"{self.name}: m {self.m}, n {self.n}, k {self.k}, tiles {self.tile_m} x {self.tile_n} x "
-            f"{self.tile_k}{split}, {self.dtype}{order}{bias}{activation}",
-        )
-
-    @property
-    def grid(self) -> Grid:
-        """Blocks: tile columns x tile rows x split-K slices."""
-        return Grid(-(-self.n // self.tile_n), -(-self.m // self.tile_m), self.split_k)
-
-    @property
-    def columns(self) -> int:
-        """Columns of C: n, or half of it after a gated activation; without K's and V's that go to a cache."""
-        if self.cache is not None:
-            return self.n - 2 * self.cache.columns
-        return self.n // 2 if self.is_gated else self.n
-
-    @property
-    def is_gated(self) -> bool:
-        """Whether a gate's and a value's sums make one output."""
-        return self.activation in GATED
-
-    @property
-    def has_halves(self) -> bool:
-        """Whether gates and values are matrices of their own."""
-        return self.gates == "halves"
-
-    @property
-    def flops(self) -> int:
-        """Useful multiply-adds of the whole GEMM, two operations each."""
-        return 2 * self.m * self.n * self.k
-
-    @property
-    def kernel(self) -> Kernel:
-        """The launch that computes it.
-
-        Edge tiles are counted as full ones, as the tensor cores do; memory traffic is every operand
-        once, in equal shares: the L2 serves what several tiles read.
-        """
-        depth, results = -(-self.k // self.split_k), 2 if self.has_residual else 1
-        moved = self.m * self.output_columns * results
-        return Kernel(
-            self.name,
-            self.grid,
-            self.block,
-            flops_per_block=2 * self.tile_m * self.tile_n * depth,
-            bytes_per_block=2 * (self.m * self.k + self.k * self.n + moved) // self.grid.size,
-            carveout=self.carveout,
-        )
-
-    @property
-    def _layer_parts(self) -> tuple[bool, Rope | None, CacheStore | None]:
-        return self.has_residual, self.rope, self.cache
-
-    @property
-    def output_columns(self) -> int:
-        """Columns of C and of the caches together."""
-        return self.n // 2 if self.is_gated else self.n
-
-    @property
-    def operands(self) -> Mapping[str, Matrix]:
-        """a, b and c as they are stored; with halves b_values, with a bias `bias` (and values_bias).
-
-        Also residual, rope, k_cache and v_cache, where it has them.
-        """
-        columns = self.n // 2 if self.has_halves else self.n
-        shape = (self.k, columns) if self.b_order == "row" else (columns, self.k)
-        b = Matrix(*shape, self.dtype, scale=self.k**-0.5)
-        vector = Matrix(1, columns, self.dtype)
-        found = {"a": Matrix(self.m, self.k, self.dtype), "b": b}
-        found |= {"b_values": b} if self.has_halves else {}
-        found |= {"bias": vector} if self.has_bias else {}
-        found |= {"values_bias": vector} if self.has_bias and self.has_halves else {}
-        c = Matrix(self.m, self.columns, self.dtype, is_written=True)
-        return found | layer_operands(c, self._layer_parts) | {"c": c}
-
-    def k_blocks(self, split: int) -> tuple[int, int]:
-        """The k-blocks, half-open, that a split computes; the device divides the same way."""
-        blocks = -(-self.k // self.tile_k)
-        return blocks * split // self.split_k, blocks * (split + 1) // self.split_k
-
-    def items(self, x: int, y: int, z: int) -> int:
-        """One past the last k-block of its split: `Read.at` counts the k-blocks of all of K."""
-        return self.k_blocks(z)[1]
-
-    def reads(self, x: int, y: int, z: int) -> Iterable[Read]:
-        """Its rows of A by k-blocks, then its tile of the residual; nobody makes B, weights, meanwhile."""
-        top, bottom = y * self.tile_m, min((y + 1) * self.tile_m, self.m)
-        for block in range(*self.k_blocks(z)):
-            columns = block * self.tile_k, min((block + 1) * self.tile_k, self.k)
-            yield Read("a", Region(top, bottom, *columns), block)
-        if self.has_residual:
-            yield Read("residual", self._outputs(x, y), self.k_blocks(z)[1] - 1)
-
-    def writes(self, x: int, y: int) -> Iterable[Write]:
-        """Its tile of C, of half the columns after a gated activation; of K and V in their caches."""
-        tile = self._outputs(x, y)
-        if tile.left < self.columns:
-            yield Write("c", tile._replace(right=min(tile.right, self.columns)))
-        if self.cache is not None:
-            yield from self.cache.writes(tile, self.columns)
-
-    def _outputs(self, x: int, y: int) -> Region:
-        """A tile of all outputs, C's and the caches'."""
-        width = self.tile_n * self.output_columns // self.n
-        top, left = y * self.tile_m, x * width
-        bottom, right = min(top + self.tile_m, self.m), min(left + width, self.output_columns)
-        return Region(top, bottom, left, right)
-
-    def with_m(self, m: int) -> "Gemm":
-        """The same GEMM for another number of rows."""
-        return replace(self, m=m)

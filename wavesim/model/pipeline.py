@@ -11,10 +11,9 @@ from dataclasses import dataclass, field, replace
 from wavesim.errors import DescriptionError, UnneededStageWarning
 from wavesim.html_display import html_of
 from wavesim.model.dependency import Dependency, require_few_reads
-from wavesim.model.kernel import Kernel
-from wavesim.model.kv_cache import require_caches_agree
+from wavesim.model.kernel import Work
 from wavesim.model.reprs import repr_text
-from wavesim.model.stage import Stage, Work
+from wavesim.model.stage import Stage
 from wavesim.safe_io.annotated import require_types, tuple_of
 from wavesim.safe_io.bounds import MOST_BLOCKS, MOST_STAGES
 
@@ -57,7 +56,9 @@ class Pipeline:
                     f"pipeline {self.name}: {name!r} has two dependencies; put all its needs into one "
                     "Dependency"
                 )
-        require_caches_agree(self.stages, self.dependencies)
+        producers = {one.consumer.stage.name: one.producers for one in self.dependencies}
+        for stage in self.stages:
+            stage.work.require_agrees(stage, self.stages, producers.get(stage.name, ()))
         self._warn_of_unneeded(names)
 
     def _require_few(self) -> None:
@@ -133,7 +134,7 @@ class Pipeline:
             f"pipeline {self.name} has no stage {name!r}; it has {[s.name for s in self.stages]}"
         )
 
-    def with_works(self, works: Mapping[str, Kernel | Work]) -> "Pipeline":
+    def with_works(self, works: Mapping[str, Work]) -> "Pipeline":
         """The same stages and dependencies with other work in the stages that are named."""
         return self.with_stages(
             {stage.name: replace(stage, work=works.get(stage.name, stage.work)) for stage in self.stages}

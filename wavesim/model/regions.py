@@ -5,9 +5,9 @@ k-block, and writes rows 384 to 511, columns 512 to 767 of C. From this follow w
 dependency names all that is read, and which tiles must be done before a buffer is written again.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Literal, NamedTuple
 
 from wavesim.errors import DescriptionError
 from wavesim.safe_io.bounds import whole
@@ -92,21 +92,3 @@ class View:
     buffer: str
     column: int = 0
     row: int = 0
-
-
-@runtime_checkable
-class TiledWork(Protocol):
-    """Work that says what its tiles read and write: a `Gemm`, an `Attention`, a `Norm`, a user's own."""
-
-    @property
-    def operands(self) -> Mapping[str, Matrix]:
-        """All matrices that it reads and writes, by name."""
-
-    def reads(self, x: int, y: int, z: int) -> Iterable[Read]:
-        """What the block of tile (x, y) and split z reads; weights may be left out."""
-
-    def writes(self, x: int, y: int) -> Iterable[Write]:
-        """What is written by the time the tile is posted."""
-
-    def items(self, x: int, y: int, z: int) -> int:
-        """How many work items the block does, at least 1: `Read.at` is below it."""

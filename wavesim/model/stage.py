@@ -11,12 +11,12 @@ needed once j/n of the consumer tile is done. A plain index is needed at the sta
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol, runtime_checkable
+from typing import Any, cast
 
 from wavesim.errors import DescriptionError
 from wavesim.model.index import Index, as_index
-from wavesim.model.kernel import UNKNOWN_LOOP, Gemm, Grid, Kernel, MainLoop
-from wavesim.model.regions import TiledWork, View
+from wavesim.model.kernel import UNKNOWN_LOOP, Grid, Kernel, MainLoop, TiledWork, Work
+from wavesim.model.regions import View
 from wavesim.model.reprs import repr_text
 from wavesim.safe_io.bounds import real, shown
 
@@ -129,15 +129,6 @@ class TileSet:
         return f"{self.stage.name}[{self.columns}, {self.rows}]"
 
 
-@runtime_checkable
-class Work(Protocol):
-    """What a stage computes, if it is more than a bare kernel: a `Gemm`, a `Conv2D`."""
-
-    @property
-    def kernel(self) -> Kernel:
-        """The launch that computes it."""
-
-
 LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e6  # of a tile's time over another's
 
 
@@ -156,7 +147,7 @@ class Stage:
     """
 
     name: str
-    work: Kernel | Work
+    work: Work
     backend: str = ""
     main_loop: MainLoop = UNKNOWN_LOOP
     buffers: Mapping[str, str | View] = field(default_factory=dict, compare=False)
@@ -164,6 +155,10 @@ class Stage:
     tile_weights: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
+        if not isinstance(self.work, Work):
+            raise DescriptionError(
+                f"stage {self.name}: work is {shown(self.work)}; give a Kernel, a Gemm or another Work"
+            )
         if type(self.device) is not int or not 0 <= self.device < MOST_DEVICES:
             raise DescriptionError(
                 f"stage {self.name}: device is {shown(self.device)}; it is the number of a GPU, from 0 to "
@@ -201,7 +196,7 @@ class Stage:
     @cached_property
     def kernel(self) -> Kernel:
         """The launch: grid, block and work per block."""
-        return self.work if isinstance(self.work, Kernel) else self.work.kernel
+        return self.work.kernel
 
     @property
     def grid(self) -> Grid:
@@ -211,18 +206,17 @@ class Stage:
     @property
     def tiled(self) -> TiledWork:
         """Its work, which says what it reads and writes. Raises `DescriptionError` if it does not."""
-        if not isinstance(self.work, TiledWork):
+        if not self.work.is_tiled:
             raise DescriptionError(
-                f"stage {self.name} is a {type(self.work).__name__}, which does not say what its tiles "
-                f"read and "
-                "write; describe it as a Gemm, an Attention, a Norm, or an OwnKernel"
+                f"stage {self.name} is a {type(self.work).__name__}, which does not say what its tiles read "
+                "and write; describe it as a Gemm, an Attention, a Norm, or an OwnKernel"
             )
-        return self.work
+        return cast("TiledWork", self.work)
 
     @property
-    def gemm(self) -> Gemm:
-        """The GEMM it computes. Raises `DescriptionError` if it is another kernel."""
-        if not isinstance(self.work, Gemm):
+    def gemm(self) -> Any:
+        """The `Gemm` that it computes. Raises `DescriptionError` if it is another kernel."""
+        if not self.work.is_product:
             raise DescriptionError(
                 f"stage {self.name} is a {type(self.work).__name__}, not a Gemm; describe it as "
                 "Stage(name, Gemm(...))"

@@ -11,9 +11,7 @@ from dataclasses import dataclass, replace
 from wavesim.costs.layer_costs import costs_of_stages
 from wavesim.costs.peer_costs import PeerCosts, peer_costs_of
 from wavesim.errors import DescriptionError
-from wavesim.model.collective import ELEMENT_BYTES
 from wavesim.model.device import Device
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.parsing import parse_plan
 from wavesim.predict.defaults import find_costs
@@ -24,6 +22,7 @@ from wavesim.predict.product_tiles import best_tiles
 from wavesim.predict.product_times import costs_from_products
 from wavesim.safe_io.bounds import shown
 from wavesim.trace.trace import Trace
+from wavesim.work.collective import ELEMENT_BYTES
 from wavesim.workloads.hopper import TILES
 from wavesim.workloads.layer_backends import with_backends, with_chained_products
 from wavesim.workloads.layers import Phase, transformer_layer
@@ -90,7 +89,7 @@ class ModelPass:
 
 def layer_costs(pipeline: Pipeline, device: Device) -> KnownCosts:
     """From what each kind of kernel took alone on the device, else from its data sheet."""
-    if all(isinstance(stage.work, Gemm) for stage in pipeline.stages):
+    if all(stage.work.is_product for stage in pipeline.stages):
         return costs_from_products(pipeline, device)
     return find_costs(pipeline, device)
 

@@ -42,7 +42,7 @@ class Plan:
 
     `order` is each stage's tile order unless `orders` names another for a stage. Each waiting block first
     does the `prefetch` share of its work that reads no producer, 0 to 1: weights that it loads into shared
-    memory (`weight_prefetch.prefetch_share`). Raises `DescriptionError`, with reason and fix, for parts that
+    memory (`Work.prefetch_share`). Raises `DescriptionError`, with reason and fix, for parts that
     do not fit together.
     """
 

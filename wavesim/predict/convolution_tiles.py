@@ -9,9 +9,9 @@ from math import ceil
 
 from wavesim.costs.convolution_costs import ConvolutionCosts, convolution_costs_of
 from wavesim.errors import DescriptionError
-from wavesim.model.convolution import Conv2D
 from wavesim.model.device import Device
 from wavesim.predict.product_tiles import SPLITS
+from wavesim.work.convolution import Conv2D
 from wavesim.workloads.conv_networks import Convolution, Tile, conv_of
 from wavesim.workloads.hopper import CONVOLUTION_TILES
 

@@ -21,9 +21,7 @@ from wavesim.costs.device_costs import costs_of
 from wavesim.costs.layer_costs import PERSISTENT, costs_of_stages
 from wavesim.errors import DescriptionError
 from wavesim.model import device as devices
-from wavesim.model.convolution import Conv2D
 from wavesim.model.device import Device
-from wavesim.model.kernel import Gemm
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.predict.kernel_times import costs_from_kernel_times
@@ -42,6 +40,7 @@ from wavesim.predict.prediction import (
 from wavesim.predict.scenarios import scenarios_of
 from wavesim.recordings.shipped import RecordedCase, cases, find_case
 from wavesim.safe_io.annotated import require_types
+from wavesim.work.convolution import Conv2D
 from wavesim.workloads.catalogue import parse_tile, workload
 from wavesim.workloads.figure_one import TILE_NS
 from wavesim.workloads.layer_backends import is_chained, with_backends
@@ -76,7 +75,7 @@ def find_costs(
 
 def _by_work(pipeline: Pipeline, device: Device) -> KnownCosts | None:
     """Of a layer's stages by what each computes; None of products alone, and where some are unknown."""
-    if all(isinstance(stage.work, Gemm) for stage in pipeline.stages):
+    if all(stage.work.is_product for stage in pipeline.stages):
         return None
     try:
         model = costs_of_stages(with_backends(pipeline), device)
@@ -176,7 +175,7 @@ def _case(pipeline: Pipeline, device: Device, order: str) -> RecordedCase | None
 
 def _nearest_case(pipeline: Pipeline, device: Device, order: str) -> RecordedCase | None:
     """The recording of the same kernels: the same size before the same order, then the nearest size."""
-    gemms = [stage.work for stage in pipeline.stages if isinstance(stage.work, Gemm)]
+    gemms = [stage.gemm for stage in pipeline.stages if stage.work.is_product]
     if len(gemms) != len(pipeline.stages) or any(gemm.split_k > 1 for gemm in gemms):
         return None
     tiles = {f"{gemm.tile_m}x{gemm.tile_n}" for gemm in gemms}

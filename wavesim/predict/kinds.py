@@ -6,9 +6,8 @@ has its own half-width in `recordings/intervals.json`.
 
 from collections.abc import Mapping, Sequence
 
-from wavesim.costs.weight_prefetch import is_memory_bound
 from wavesim.model.device import Device
-from wavesim.model.kernel import Gemm, WaitPlace
+from wavesim.model.kernel import WaitPlace
 from wavesim.model.pipeline import Pipeline
 from wavesim.trace.header import StageInfo
 
@@ -43,8 +42,7 @@ def known_text(known: str, pipeline: Pipeline) -> str:
 def kernel_times_kind(pipeline: Pipeline, device: Device, blocks_per_sm: int) -> str:
     """The kind of a prediction from kernel times."""
     known = known_text(KERNEL_TIMES, pipeline)
-    gemms = [stage.work for stage in pipeline.stages]
-    if all(isinstance(gemm, Gemm) and is_memory_bound(gemm, device) for gemm in gemms):
+    if all(stage.work.is_memory_bound(device) for stage in pipeline.stages):
         return f"{known}, memory-bound"
     return known if blocks_per_sm <= MOST_SCORED_BLOCKS else f"{known}, {blocks_per_sm} blocks per SM"
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from wavesim.costs.product_costs import ProductCosts, ProductTile, product_costs_of
 from wavesim.model.device import Device
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
+from wavesim.work.gemm import Gemm
 
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
 SHALLOWEST = 256  # of a split's K: below that a split is all prologue and sums
@@ -43,7 +43,5 @@ def best_tiles(
 ) -> dict[str, tuple[int, int, int]]:
     """`best_tile` of each product of a pipeline, by stage."""
     return {
-        stage.name: best_tile(stage.work, device, tiles)
-        for stage in pipeline.stages
-        if isinstance(stage.work, Gemm)
+        stage.name: best_tile(stage.gemm, device, tiles) for stage in pipeline.stages if stage.work.is_product
     }

@@ -11,12 +11,12 @@ from wavesim.costs.cost_model import CostModel
 from wavesim.costs.device_costs import costs_of
 from wavesim.costs.product_costs import ProductCosts, ProductTile, product_costs_of
 from wavesim.model.device import Device
-from wavesim.model.kernel import Gemm
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import StreamSync
 from wavesim.predict.defaults import described_costs
 from wavesim.predict.known_costs import KnownCosts
+from wavesim.work.gemm import Gemm
 
 KIND = "products timed alone"  # in recordings/intervals.json
 # Schedules, by their words, whose blocks go on with another tile: fetched, or from a list of their own.
@@ -30,7 +30,7 @@ def costs_from_products(pipeline: Pipeline, device: Device) -> KnownCosts:
     Raises `DescriptionError` for a kernel whose work is not given.
     """
     products = product_costs_of(device.name)
-    if products is None or not all(isinstance(stage.work, Gemm) for stage in pipeline.stages):
+    if products is None or not all(stage.work.is_product for stage in pipeline.stages):
         return described_costs(pipeline, device, {})
     known = costs_of(device.name)
     sharing, oldest_first_bias = known.speeds(pipeline, device)

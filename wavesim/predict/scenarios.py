@@ -11,7 +11,7 @@ from typing import Any
 
 from wavesim.costs.cost_model import CostModel
 from wavesim.model.device import Device
-from wavesim.model.kernel import Kernel, MainLoop, WaitPlace
+from wavesim.model.kernel import MainLoop, WaitPlace
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 
@@ -115,7 +115,7 @@ def _waiting(pipeline: Pipeline) -> list[Stage]:
 def _may_be_persistent(stage: Stage) -> bool:
     """Not said, and not seen: of a bare kernel the grid is what was launched, a block per tile."""
     is_ours = bool(stage.backend)
-    return stage.main_loop.is_persistent is None and not isinstance(stage.work, Kernel) and not is_ours
+    return stage.main_loop.is_persistent is None and not stage.work.is_bare and not is_ours
 
 
 def _with(

@@ -15,13 +15,8 @@ from typing import Any
 from wavesim.errors import DescriptionError
 from wavesim.model import device as devices
 from wavesim.model.dependency import Dependency, x, y
-from wavesim.model.described_field import Field
-from wavesim.model.description import Description, stage_of, time_ns_of
-from wavesim.model.description_fields import STAGES
-from wavesim.model.description_table import DescriptionTable
-from wavesim.model.description_writer import description_text
 from wavesim.model.device import Device
-from wavesim.model.kernel import MAX_GRID_YZ, Gemm
+from wavesim.model.kernel import MAX_GRID_YZ
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.model.tile_set_text import parse_tile_set
@@ -29,6 +24,11 @@ from wavesim.profile.advice import Pair
 from wavesim.profile.kernel_facts import PERSISTENT, KernelFacts
 from wavesim.safe_io.bounds import MOST_BLOCKS
 from wavesim.safe_io.documents import read_toml
+from wavesim.work.description.described_field import Field
+from wavesim.work.description.fields import STAGES
+from wavesim.work.description.reader import Description, stage_of, time_ns_of
+from wavesim.work.description.table import DescriptionTable
+from wavesim.work.description.writer import description_text
 
 # Fields of a kernel that a profile does not have, as a description names them.
 OF_KERNELS = (
@@ -143,9 +143,8 @@ def _rows(first: Stage, second: Stage) -> str:
 
 
 def _heights(first: Stage, second: Stage) -> tuple[int, int] | None:
-    producer, consumer = first.work, second.work
-    is_known = isinstance(producer, Gemm) and isinstance(consumer, Gemm) and producer.m == consumer.m
-    return (producer.tile_m, consumer.tile_m) if is_known else None  # type: ignore[union-attr]  # as `is_known` says
+    is_known = first.work.is_product and second.work.is_product and first.gemm.m == second.gemm.m
+    return (first.gemm.tile_m, second.gemm.tile_m) if is_known else None
 
 
 def _all(first: Stage) -> str:

@@ -12,11 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from wavesim.model.dependency import Dependency, gemm_rows, rows_read, x, y
-from wavesim.model.kernel import Block, Gemm, Grid, Kernel, MainLoop
+from wavesim.model.dependency import Dependency, x, y
+from wavesim.model.kernel import Block, Grid, Kernel, MainLoop
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.policy import CustomPolicy, Policy
+from wavesim.work.gemm import Gemm
+from wavesim.work.gemm.reads import gemm_rows, rows_read
 
 OTHER_REGISTERS, MOST_REGISTERS = 90, 255
 SIZES = {"gpt3": ((6_144, 12_288), (12_288, 6_144)), "llama": ((5_632, 8_192), (8_192, 2_816))}  # (n, k)

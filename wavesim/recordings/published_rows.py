@@ -14,10 +14,8 @@ from dataclasses import dataclass
 from functools import cache
 from math import hypot
 
-from wavesim.costs.weight_prefetch import prefetch_share
 from wavesim.model import device as devices
 from wavesim.model.device import Device
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import RowMajor, SlicesLast
 from wavesim.plan.plan import Plan, SemaphoreSync
@@ -60,8 +58,8 @@ class PublishedRun:
     @property
     def has_unequal_tiles(self) -> bool:
         """Whether one kernel's tiles are higher than the other's."""
-        heights = {stage.work.tile_m for stage in self.pipeline.stages if isinstance(stage.work, Gemm)}
-        return len(heights) > 1
+        tiles = [stage.work.output_tile for stage in self.pipeline.stages]
+        return len({tile[0] for tile in tiles if tile}) > 1
 
     @property
     def improvement_points(self) -> float:
@@ -159,8 +157,7 @@ def _pipeline(row: Row, configuration: Row) -> Pipeline:
 
 def _prefetch(pair: Pipeline, device: Device) -> float:
     """What the second kernel loads before it waits; nothing is known of convolutions."""
-    work = pair.stages[-1].work
-    return prefetch_share(work, device) if isinstance(work, Gemm) else 0.0
+    return pair.stages[-1].work.prefetch_share(device)
 
 
 def _changed(row: Row, stream: Row) -> set[str]:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from wavesim.errors import RecordingError
 from wavesim.model.device import Device
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.safe_io.annotated import typed
 from wavesim.trace.trace import Trace
@@ -86,7 +85,7 @@ def _shipped() -> tuple[RecordedCase, ...]:
 @typed
 def find_case(pipeline: Pipeline, device: Device, order: str) -> RecordedCase | None:
     """The shipped case of just these kernels on just this device under a tile order, or None."""
-    gemms = [stage.work for stage in pipeline.stages if isinstance(stage.work, Gemm)]
+    gemms = [stage.gemm for stage in pipeline.stages if stage.work.is_product]
     if len(gemms) != len(pipeline.stages) or any(gemm.split_k > 1 or gemm.dtype != "fp16" for gemm in gemms):
         return None
     tiles = {f"{gemm.tile_m}x{gemm.tile_n}" for gemm in gemms}

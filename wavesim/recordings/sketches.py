@@ -16,7 +16,6 @@ import numpy as np
 
 from wavesim.errors import RecordingError
 from wavesim.model import device as devices
-from wavesim.model.dependency import gemm_rows
 from wavesim.model.device import Device
 from wavesim.model.kernel import Block, MainLoop
 from wavesim.model.pipeline import Pipeline
@@ -25,6 +24,7 @@ from wavesim.plan.order import Grouped, Order, RowMajor
 from wavesim.recordings.shipped import FOLDER
 from wavesim.trace.header import Header, StageInfo
 from wavesim.trace.trace import Trace
+from wavesim.work.gemm.reads import gemm_rows
 from wavesim.workloads.gpt3 import gpt3_mlp
 
 SKETCH = FOLDER / "sketch"

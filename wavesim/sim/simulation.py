@@ -15,7 +15,7 @@ from wavesim.costs.l2_misses import FloatArray
 from wavesim.costs.wait_costs import iterations_of
 from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
-from wavesim.model.kernel import UNKNOWN_LOOP, Gemm
+from wavesim.model.kernel import UNKNOWN_LOOP
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
@@ -189,7 +189,7 @@ def describe_stage(program: LaunchedProgram, index: int, device: Device) -> Stag
     """What a trace's header says of a stage: its blocks are those of the kernel that computes it."""
     stage, block = program.stages[index].stage, program.launch_of(index).kernel.block
     grid = stage.grid
-    tile = (stage.work.tile_m, stage.work.tile_n) if isinstance(stage.work, Gemm) else None
+    tile = stage.work.output_tile
     blocks_per_sm = occupancy_of(device, block).blocks_per_sm
     return StageInfo(stage.name, (grid.x, grid.y, grid.z), blocks_per_sm, block.threads, tile, stage.backend)
 

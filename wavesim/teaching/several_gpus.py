@@ -8,9 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import wavesim.recordings
-from wavesim.model.collective import Collective
 from wavesim.model.device import default_device
-from wavesim.model.host import Host
 from wavesim.model.link import Link, load_link
 from wavesim.safe_io.annotated import typed
 from wavesim.sim.peers.prediction import PeerForecast, forecast, one_gemm
@@ -19,6 +17,8 @@ from wavesim.sim.peers.two_gpu_tables import measured_on, measured_tables
 from wavesim.sim.peers.way import PeerWay
 from wavesim.teaching.shown import Shown
 from wavesim.trace.trace import Trace
+from wavesim.work.collective import Collective
+from wavesim.work.collective.host import Host
 
 COLUMNS, DEPTH = 12_288, 6_144  # of the measured product
 RECORDING = Path(wavesim.recordings.__file__).parent / "two-gpus" / "calls" / "stores-2048.npz"

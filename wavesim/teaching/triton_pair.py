@@ -14,12 +14,13 @@ from pathlib import Path
 
 from wavesim.errors import DeviceError, RecordingError
 from wavesim.model.dependency import Dependency, x, y
-from wavesim.model.kernel import Block, Gemm
+from wavesim.model.kernel import Block
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.recordings.shipped import FOLDER
 from wavesim.safe_io.annotated import typed
 from wavesim.teaching.shown import Shown
+from wavesim.work.gemm import Gemm
 
 EXAMPLES = Path(__file__).parents[2] / "gpu" / "examples"
 PLAIN, SYNCHRONISED = "plain_triton.py", "synchronised_triton.py"

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from wavesim.errors import DescriptionError
 from wavesim.model import device as devices
 from wavesim.model.device import Device
-from wavesim.model.kernel import DEFAULT_GEMM_BLOCK
 from wavesim.model.occupancy import occupancy_of
 from wavesim.recordings.runner import Runner, UseGpu, find_runner
 from wavesim.safe_io.annotated import typed
+from wavesim.work.gemm import DEFAULT_GEMM_BLOCK
 
 
 @dataclass(frozen=True)

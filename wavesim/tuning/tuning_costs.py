@@ -13,7 +13,6 @@ from statistics import mean
 
 from wavesim.costs.cost_model import CostModel
 from wavesim.model.device import Device
-from wavesim.model.kernel import Gemm
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
@@ -77,22 +76,23 @@ ELEMENT_BYTES = 2
 
 def megabytes_per_wave(pipeline: Pipeline, plan: Plan, device: Device) -> int:
     """The sum over the GEMM stages, in megabytes; 0 where there are none."""
-    gemms = [stage for stage in pipeline.stages if isinstance(stage.work, Gemm)]
-    total = sum(bytes_per_wave(stage, plan.order_of(stage.name), device) for stage in gemms)
+    total = sum(bytes_per_wave(stage, plan.order_of(stage.name), device) for stage in pipeline.stages)
     return round(total / 1e6)
 
 
 def bytes_per_wave(stage: Stage, order: Order, device: Device) -> float:
-    """Operand bytes that one wave of a GEMM touches, each panel once; the mean over the grid's waves."""
-    work = stage.gemm
+    """Operand bytes that one wave touches, each panel once; the mean over the grid's waves. 0: not known."""
+    panels = stage.work.panels
+    if panels is None:
+        return 0.0
     slots = device.sm_count * occupancy_of(device, stage.kernel.block).blocks_per_sm
     tiles = order.sequence(stage.grid)
-    step = max(1, slots // work.split_k)
-    depth = work.k * ELEMENT_BYTES
+    step = max(1, slots // stage.grid.z)
+    depth = panels.k * ELEMENT_BYTES
     waves = [tiles[i : i + step] for i in range(0, len(tiles), step)]
     if len(waves) > 1 and len(waves[-1]) < step:
         waves.pop()
     return mean(
-        depth * (work.tile_m * len({y for _, y in wave}) + work.tile_n * len({x for x, _ in wave}))
+        depth * (panels.rows * len({y for _, y in wave}) + panels.columns * len({x for x, _ in wave}))
         for wave in waves
     )

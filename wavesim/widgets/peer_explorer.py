@@ -10,9 +10,7 @@ from typing import Any
 import ipywidgets
 
 from wavesim.errors import WavesimError
-from wavesim.model.collective import Collective
 from wavesim.model.device import default_device
-from wavesim.model.host import Host
 from wavesim.model.link import load_link
 from wavesim.safe_io.annotated import typed
 from wavesim.safe_io.escaping import BREAK, Markup, element
@@ -26,6 +24,8 @@ from wavesim.widgets.drawn import DrawnWidget, script
 from wavesim.widgets.menus import require_offered
 from wavesim.widgets.page_watch import PageWatch
 from wavesim.widgets.words import Words, problem_box, style_sheet
+from wavesim.work.collective import Collective
+from wavesim.work.collective.host import Host
 
 LABEL = {"description_width": "150px"}
 WAYS = {

@@ -22,9 +22,10 @@ Source: cuSync paper, Figures 2b and 5b.
 
 from wavesim.errors import DescriptionError
 from wavesim.model.dependency import Dependency, x, y
-from wavesim.model.kernel import Block, Gemm, Grid, Kernel, require_positive
+from wavesim.model.kernel import Block, Grid, Kernel, require_positive
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
+from wavesim.work.gemm import Gemm
 from wavesim.workloads.gpt3 import HIDDEN, gemm_block
 
 SHARE = HIDDEN // 8  # columns of Q, of K and of V on one of 8 GPUs

@@ -14,18 +14,19 @@ What the paper leaves open, or its figure and text say differently (Figures 2b a
 of one "head" as wide as all heads together, no softmax, and V read where K lies.
 """
 
-from typing import Literal
+from typing import Any, Literal, cast
 
 from wavesim.errors import DescriptionError
 from wavesim.model.dependency import Dependency, x, y
-from wavesim.model.head_product import HeadProduct
 from wavesim.model.index import Index
-from wavesim.model.kernel import Block, Gemm, require_positive
+from wavesim.model.kernel import Block, require_positive
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.regions import View
-from wavesim.model.rows import DropoutPlace, Softmax
 from wavesim.model.stage import Stage
 from wavesim.safe_io.bounds import shown
+from wavesim.work.attention.head_product import HeadProduct
+from wavesim.work.gemm import Gemm
+from wavesim.work.rows import DropoutPlace, Softmax
 from wavesim.workloads.gpt3 import gemm_block
 from wavesim.workloads.tile_rows import Span, TileRows, columns_between, quotient, rows_between
 
@@ -223,12 +224,11 @@ def _rows(producer: Stage, consumer: Stage) -> Span:
 
 
 def _cut(stage: Stage) -> TileRows:
-    work = stage.work
-    if isinstance(work, HeadProduct | Softmax):
-        return TileRows(work.sequences * work.length, work.tile_m, work.length)
-    return TileRows(stage.gemm.m, stage.gemm.tile_m, stage.gemm.m)
+    work: Any = stage.work
+    if stage.work.is_product:
+        return TileRows(work.m, work.tile_m, work.m)
+    return TileRows(work.sequences * work.length, work.tile_m, work.length)
 
 
 def _product(stage: Stage) -> HeadProduct:
-    assert isinstance(stage.work, HeadProduct)
-    return stage.work
+    return cast("HeadProduct", stage.work)

@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from wavesim.errors import DescriptionError
-from wavesim.model.convolution import Conv2D
-from wavesim.model.convolution_reads import conv_rows
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.safe_io.bounds import shown
+from wavesim.work.convolution import Conv2D
+from wavesim.work.convolution.reads import conv_rows
 from wavesim.workloads.hopper import TILE_K, block_of
 
 Tile = tuple[int, int, int]  # rows, columns, splits of K

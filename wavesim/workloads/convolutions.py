@@ -14,12 +14,12 @@ Source: cuSync paper, Table II, Figure 5c and IV-B.
 from itertools import pairwise
 
 from wavesim.errors import DescriptionError
-from wavesim.model.convolution import Conv2D
-from wavesim.model.convolution_reads import conv_rows
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Block
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
+from wavesim.work.convolution import Conv2D
+from wavesim.work.convolution.reads import conv_rows
 
 Tile = tuple[int, int]
 

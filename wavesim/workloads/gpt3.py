@@ -8,10 +8,11 @@ Source: cuSync paper, II-B and Figure 2a.
 from dataclasses import replace
 from typing import Literal
 
-from wavesim.model.dependency import gemm_rows
-from wavesim.model.kernel import Block, Gemm, MainLoop, require_positive
+from wavesim.model.kernel import Block, MainLoop, require_positive
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
+from wavesim.work.gemm import Gemm
+from wavesim.work.gemm.reads import gemm_rows
 
 HIDDEN = 12_288
 FEED_FORWARD = 6_144  # 4 x 12288 / 8 GPUs

@@ -8,9 +8,9 @@ and dependencies are the same.
 from dataclasses import replace
 
 from wavesim.errors import DescriptionError
-from wavesim.model.dependency import gemm_rows
 from wavesim.model.kernel import Block
 from wavesim.model.pipeline import Pipeline
+from wavesim.work.gemm.reads import gemm_rows
 from wavesim.workloads.gpt3 import gpt3_mlp
 from wavesim.workloads.llama import llama_mlp
 

@@ -7,19 +7,18 @@ these rows of the cache; attention reads the cache. Rows that were cached before
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import cast
 
 from wavesim.errors import DescriptionError
-from wavesim.model.attention import Attention, AttentionDecode
-from wavesim.model.decode_splits import best_splits
 from wavesim.model.device import Device
-from wavesim.model.epilogue import CacheStore, Rope
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.regions import View
 from wavesim.model.stage import Stage
 from wavesim.safe_io.bounds import whole
-from wavesim.workloads.layers import usual_splits
+from wavesim.work.attention import Attention, AttentionDecode
+from wavesim.work.gemm.epilogue import CacheStore, Rope
 
+AnyAttention = Attention | AttentionDecode
 ROW_UNIT = 64  # the Hopper kernels store so many rows at once, which must be of one sequence
 
 
@@ -30,13 +29,13 @@ def with_rope(layers: Pipeline) -> Pipeline:
     """
     found: dict[str, Stage] = {}
     for qkv, attention in _pairs(layers):
-        work, gemm = _attention(attention), qkv.gemm
+        work, gemm = cast("AnyAttention", attention.work), qkv.gemm
         if gemm.tile_n % work.head_dim:
             raise DescriptionError(
                 f"stage {qkv.name}: tile_n is {gemm.tile_n}; RoPE rotates whole heads of {work.head_dim} "
                 f"columns. Use tiles={{'qkv': ({gemm.tile_m}, {work.head_dim})}}, or a multiple"
             )
-        rope = Rope(work.heads + work.kv_heads, work.head_dim, _rows(work), work.cached)
+        rope = Rope(work.heads + work.kv_heads, work.head_dim, work.new_rows, work.cached)
         found[qkv.name] = replace(
             qkv, work=replace(gemm, rope=rope), buffers={**qkv.buffers, "rope": View("rope")}
         )
@@ -54,10 +53,10 @@ def with_cache(layers: Pipeline, cached: int = 0, capacity: int = 0) -> Pipeline
     whole("capacity", capacity)
     found: dict[str, Stage] = {}
     for number, (qkv, attention) in enumerate(_pairs(layers)):
-        work = _reading_cache(_attention(attention), cached, capacity)
+        work = cast("AnyAttention", attention.work).reading_cache(cached, capacity)
         _require_whole_rows(qkv, work)
         gemm, keys, values = qkv.gemm, View(f"keys_{number}"), View(f"values_{number}")
-        store = CacheStore(work.kv_heads * work.head_dim, _rows(work), work.kv_rows, work.cached)
+        store = CacheStore(work.kv_heads * work.head_dim, work.new_rows, work.kv_rows, work.cached)
         rope = replace(gemm.rope, first=work.cached) if gemm.rope else None
         found[qkv.name] = replace(
             qkv,
@@ -76,20 +75,15 @@ def with_splits_for(layers: Pipeline, device: Device) -> Pipeline:
     Attention by the bytes that its blocks read (`best_splits`), products until there is a block per SM.
     Raises `DescriptionError` for a prompt's layers.
     """
-    if not any(isinstance(stage.work, AttentionDecode) for stage in layers.stages):
+    if layers.parameters.get("phase") != "decode":
         raise DescriptionError(
             f"pipeline {layers.name}: no stage is decode attention, whose splits follow a device. Use "
             "phase='decode', or tiles={'out': (rows, columns, splits)}"
         )
-    found = {}
-    for stage in layers.stages:
-        work = stage.work
-        if isinstance(work, AttentionDecode):
-            found[stage.name] = replace(stage, work=replace(work, splits=best_splits(work, device)))
-        elif isinstance(work, Gemm):
-            splits = usual_splits(work.grid.tiles, work.k, device.sm_count)
-            found[stage.name] = replace(stage, work=replace(work, split_k=splits))
-    return _with_stages(layers, found)
+    return _with_stages(
+        layers,
+        {stage.name: replace(stage, work=stage.work.with_splits_for(device)) for stage in layers.stages},
+    )
 
 
 def _pairs(layers: Pipeline) -> list[tuple[Stage, Stage]]:
@@ -97,7 +91,7 @@ def _pairs(layers: Pipeline) -> list[tuple[Stage, Stage]]:
     found = []
     for stage in layers.stages:
         dependency = layers.dependency_of(stage.name)
-        if isinstance(stage.work, Attention | AttentionDecode) and dependency is not None:
+        if stage.work.attends and dependency is not None:
             found.append((dependency.needs[0].stage, stage))
     if not found:
         raise DescriptionError(
@@ -106,32 +100,8 @@ def _pairs(layers: Pipeline) -> list[tuple[Stage, Stage]]:
     return found
 
 
-def _attention(stage: Stage) -> Attention | AttentionDecode:
-    assert isinstance(stage.work, Attention | AttentionDecode), "_pairs"
-    return stage.work
-
-
-def _rows(work: Attention | AttentionDecode) -> int:
-    """New rows of a sequence."""
-    return work.length if isinstance(work, Attention) else 1
-
-
-def _reading_cache(
-    work: Attention | AttentionDecode, cached: int, capacity: int
-) -> Attention | AttentionDecode:
-    """Attention that finds all its keys in a cache, its own among them."""
-    if isinstance(work, Attention):
-        return replace(work, cached=cached, kv_rows=capacity)
-    if cached not in (0, work.cached):
-        raise DescriptionError(
-            f"cached is {cached}; decode attention {work.name} has {work.cached}. Give cached to "
-            "transformer_layer"
-        )
-    return replace(work, kv_rows=capacity, appends=False)
-
-
-def _require_whole_rows(qkv: Stage, work: Attention | AttentionDecode) -> None:
-    rows = _rows(work)
+def _require_whole_rows(qkv: Stage, work: AnyAttention) -> None:
+    rows = work.new_rows
     if work.sequences > 1 < rows and rows % ROW_UNIT:
         padded = -(-rows // ROW_UNIT) * ROW_UNIT
         raise DescriptionError(

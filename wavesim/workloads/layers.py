@@ -17,18 +17,18 @@ those who read it.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 from wavesim.errors import DescriptionError
-from wavesim.model.attention import Attention, AttentionDecode
 from wavesim.model.dependency import Dependency, x, y
-from wavesim.model.kernel import GATED, Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.regions import View
-from wavesim.model.rows import Norm
 from wavesim.model.stage import Stage, TileSet
 from wavesim.safe_io.annotated import typed
 from wavesim.safe_io.bounds import shown, whole
+from wavesim.work.attention import Attention, AttentionDecode
+from wavesim.work.gemm import GATED, Gemm, usual_splits
+from wavesim.work.rows import Norm
 from wavesim.workloads.hopper import TILE_K, block_of
 from wavesim.workloads.models import Model, TransformerShape, layered_models, model_named
 from wavesim.workloads.tile_rows import TileRows, columns_between, rows_between, rows_so_far
@@ -54,7 +54,6 @@ DECODE_TILES: Tiles = {
     **dict.fromkeys(("attention_norm", "mlp_norm"), (1,)),
     "attention": (64,),
 }
-MANY_BLOCKS = 128  # about as many as a large GPU has SMs: with fewer, K is split
 KEYS_PER_SPLIT = 256
 
 
@@ -169,8 +168,7 @@ def _in_one_qkv(stage: Stage) -> dict[str, View]:
 
 def _readers_of(attention: Stage, qkv: Gemm) -> TileSet:
     """The attention tiles that read K and V of a QKV tile's rows: theirs, and all after them."""
-    work = attention.work
-    assert isinstance(work, Attention)
+    work = cast("Attention", attention.work)
     mine = TileRows(work.m, work.tile_m, work.length)
     return attention[:, mine.tile_row_of(TileRows(qkv.m, qkv.tile_m, qkv.m).first_row(y)) :]
 
@@ -293,14 +291,6 @@ def _gemm(s: _Sizes, name: str, n: int, k: int, *, has_bias: bool = False) -> Ge
         block=block_of((tile_m, tile_n)),
         has_bias=has_bias or s.shape.bias == "all",
     )
-
-
-def usual_splits(tiles: int, k: int, blocks: int = MANY_BLOCKS) -> int:
-    """How many ways K is split so that few tiles become `blocks` or more, each of at least four k-blocks."""
-    splits = 1
-    while tiles * splits < blocks and k >= 8 * TILE_K * splits:
-        splits *= 2
-    return splits
 
 
 def _norm(s: _Sizes, name: str) -> Norm:

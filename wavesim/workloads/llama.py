@@ -11,10 +11,11 @@ Source: cuSync paper, II-B and Figure 3.
 
 from typing import Literal
 
-from wavesim.model.dependency import Dependency, gemm_rows, x, y
-from wavesim.model.kernel import Gemm
+from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
+from wavesim.work.gemm import Gemm
+from wavesim.work.gemm.reads import gemm_rows
 from wavesim.workloads.gpt3 import OWN_LOOP, gemm_block
 
 HIDDEN = 8_192

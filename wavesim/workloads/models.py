@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from wavesim.errors import DescriptionError
-from wavesim.model.kernel import Activation
-from wavesim.model.rows import NormKind
 from wavesim.safe_io.bounds import shown, whole
 from wavesim.safe_io.documents import read_toml
+from wavesim.work.gemm import Activation
+from wavesim.work.rows import NormKind
 
 FILE = Path(__file__).with_name("models.toml")
 Dtype = Literal["fp16", "bf16"]

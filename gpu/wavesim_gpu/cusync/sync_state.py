@@ -23,9 +23,7 @@ from wavesim.codegen.cuda import stage_header
 from wavesim.codegen.options import Option, kernel_options
 from wavesim.errors import DeadlockError, DescriptionError, Waiter
 from wavesim.model.accesses import Accesses
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.regions import TiledWork
 from wavesim.model.stage import Stage
 from wavesim.plan.coverage import Precedence
 from wavesim.plan.plan import Plan
@@ -216,10 +214,10 @@ class SyncState:
 
     def _schedule(self, stage: Stage) -> WaitSchedule | None:
         inputs = self.resolved.inputs(stage.name)
-        if not inputs or not isinstance(stage.work, TiledWork):
+        if not inputs or not stage.work.is_tiled:
             return None
         if stage.name not in self._schedules:
-            by_tile = not isinstance(stage.work, Gemm)
+            by_tile = not stage.work.reads_in_step
             self._schedules[stage.name] = wait_schedule(self._order(), stage, inputs, by_tile=by_tile)
         return self._schedules[stage.name]
 

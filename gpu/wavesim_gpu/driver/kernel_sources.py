@@ -19,13 +19,13 @@ from pathlib import Path
 
 import wavesim.codegen
 from wavesim.codegen.cuda import stage_header
-from wavesim.model.dependency import gemm_rows
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.order import Grouped
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import RowSync, TileSync
+from wavesim.work.gemm import Gemm
+from wavesim.work.gemm.reads import gemm_rows
 
 ROOT = Path(__file__).parents[1]
 # <wavesim/codegen/semaphore.cuh> is found from here.

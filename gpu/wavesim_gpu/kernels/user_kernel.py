@@ -11,8 +11,8 @@ import numpy as np
 
 from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
-from wavesim.model.own_kernel import OwnKernel
 from wavesim.plan.plan import Plan
+from wavesim.work.own_kernel import OwnKernel
 from wavesim_gpu.driver.kernel_launch import KernelLaunch
 from wavesim_gpu.kernels.stage_backend import OperandPlace, Scratch, StageBackend, combinations
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from wavesim.costs.product_costs import ProductTile
 from wavesim.errors import DescriptionError
-from wavesim.model.dependency import gemm_rows
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan
 from wavesim.safe_io.bounds import bounded_text
+from wavesim.work.gemm import Gemm
+from wavesim.work.gemm.reads import gemm_rows
 from wavesim_gpu.kernels.backends import backend_named, require_runs
 from wavesim_gpu.kernels.gemm.sm90.gemm_sm90 import Hopper
 from wavesim_gpu.layers.description import MlpShape

@@ -15,9 +15,9 @@ from functools import cache
 from typing import Any, cast
 
 from wavesim.errors import DeadlockError, DescriptionError
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
+from wavesim.work.gemm import Gemm
 from wavesim_gpu.cusync.sync_state import SyncState
 from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.driver.device import query, require_cupy

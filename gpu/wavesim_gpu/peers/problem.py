@@ -10,15 +10,16 @@ from itertools import pairwise
 from typing import Literal
 
 from wavesim.errors import DescriptionError
-from wavesim.model.collective import Collective
 from wavesim.model.dependency import Dependency, x, y
-from wavesim.model.kernel import Gemm, Order, require_positive
+from wavesim.model.kernel import require_positive
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.regions import View
-from wavesim.model.rows import Copy, Norm
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan
+from wavesim.work.collective import Collective
+from wavesim.work.gemm import Gemm, Order
+from wavesim.work.rows import Copy, Norm
 from wavesim_gpu.kernels.gemm.sm90.tile_config import TILE_CONFIGS
 from wavesim_gpu.peers.layout import MAX_RANKS
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
+from wavesim.work.gemm import Gemm
 from wavesim_gpu.cusync.sync_state import SyncState
 from wavesim_gpu.driver.device import require_cupy
 from wavesim_gpu.driver.kernel_launch import DeviceLaunch, KernelLaunch

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from wavesim.errors import DescriptionError
-from wavesim.model.kernel import Gemm
+from wavesim.work.gemm import Gemm
 from wavesim_gpu.driver.device import query
 from wavesim_gpu.peers.groups import PeerGroup
 from wavesim_gpu.peers.layout import ERRORS

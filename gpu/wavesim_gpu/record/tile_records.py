@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from wavesim.errors import RecordingError
 from wavesim.model.device import Device
-from wavesim.model.kernel import Gemm
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan, check_plan
@@ -156,7 +155,7 @@ def _described(pipeline: Pipeline, device: Device) -> tuple[StageInfo, ...]:
             grid=(stage.grid.x, stage.grid.y, stage.grid.z),
             blocks_per_sm=occupancy_of(device, stage.kernel.block).blocks_per_sm,
             threads=stage.kernel.block.threads,
-            tile=(stage.work.tile_m, stage.work.tile_n) if isinstance(stage.work, Gemm) else None,
+            tile=stage.work.output_tile,
         )
         for stage in pipeline.stages
     )

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wavesim.model.kernel import Gemm
 from wavesim.plan.parsing import plan_data
 from wavesim.trace.header import Event, Header, StageInfo
 from wavesim.trace.trace import Trace
@@ -95,13 +94,12 @@ def _note(program: Program, reading: Reading) -> str:
 
 def _stage_info(program: Program, name: str) -> StageInfo:
     stage = program.pipeline.stage(name)
-    work = stage.work
     return StageInfo(
         name=name,
         grid=(stage.grid.x, stage.grid.y, stage.grid.z),
         blocks_per_sm=program.blocks_per_sm(name),
         threads=program.shapes[name].threads,
-        tile=(work.tile_m, work.tile_n) if isinstance(work, Gemm) else None,
+        tile=stage.work.output_tile,
         backend=program.backends[name].name,
     )
 

@@ -12,7 +12,6 @@ from wavesim.errors import DescriptionError, DeviceError
 from wavesim.model.accesses import Accesses
 from wavesim.model.buffers import ALIGNMENT, Buffer, Use, buffers_of, names_buffers
 from wavesim.model.contents import Contents, contents_of
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.regions import Region
 from wavesim.plan.coverage import Precedence
@@ -259,7 +258,7 @@ def _require_single_producers(pipeline: Pipeline) -> None:
         return
     for stage in pipeline.stages:
         dependency = pipeline.dependency_of(stage.name)
-        if dependency is not None and isinstance(stage.work, Gemm) and len(dependency.producers) > 1:
+        if dependency is not None and stage.work.reads_in_step and len(dependency.producers) > 1:
             raise DescriptionError(
                 f"{dependency}: a GEMM reads A from one producer; {len(dependency.producers)} are named. "
                 "Name "

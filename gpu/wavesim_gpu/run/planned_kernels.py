@@ -7,6 +7,7 @@ Example: under row semaphores GPT-3's MLP is two kernels with a header each; und
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 from wavesim.codegen.cuda import stage_header
 from wavesim.model.device import Device
@@ -60,8 +61,8 @@ def kernels_of(
     if plan.schedule.is_fused:
         names = tuple(backends)
         backend = backends[names[0]]
-        assert isinstance(backend, GemmBackend), "only GEMM backends run fused plans"
-        return (PlannedKernel(names, backend, backend.fused_launch(pipeline, plan, device)),)
+        launch = cast("GemmBackend", backend).fused_launch(pipeline, plan, device)  # others refuse the plan
+        return (PlannedKernel(names, backend, launch),)
     kernels = []
     # The first stage starts only after all that the caller did before.
     for stage, turn in zip(pipeline.stages, resolve(pipeline, plan).turns, strict=True):

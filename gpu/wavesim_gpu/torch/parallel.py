@@ -18,8 +18,8 @@ from torch.distributed.distributed_c10d import _resolve_process_group
 from torch.nn.functional import linear
 
 from wavesim.errors import DescriptionError, WavesimError
-from wavesim.model.collective import Collective
 from wavesim.sim.peers.tiles import split_of
+from wavesim.work.collective import Collective
 from wavesim_gpu.driver.device import require_cupy
 from wavesim_gpu.kernels.gemm.sm90.parameters import ALIGNMENT
 from wavesim_gpu.peers.choice import LIBRARY, PeerChoice, choice_of

@@ -9,7 +9,6 @@ from recorded import pretended
 from wavesim.comparison import compare
 from wavesim.costs.cost_model import zero_cost
 from wavesim.errors import DescriptionError, DeviceError
-from wavesim.model.dependency import gemm_rows
 from wavesim.model.device import load
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
@@ -20,6 +19,7 @@ from wavesim.plan.policy import RowSync, TileSync
 from wavesim.plan.stream_k import StreamK
 from wavesim.recordings.runner import described_measurement, find_runner
 from wavesim.trace.trace import Trace
+from wavesim.work.gemm.reads import gemm_rows
 from wavesim.workloads.figure_one import toy
 from wavesim.workloads.gpt3 import gpt3_mlp
 

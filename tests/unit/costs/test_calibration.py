@@ -14,9 +14,9 @@ from wavesim.costs.calibration_text import kernel_times_text, trace_text
 from wavesim.costs.cost_model import CostModel, zero_cost
 from wavesim.costs.device_costs import costs_of, without_constants
 from wavesim.errors import DescriptionError, RecordingError
-from wavesim.model.dependency import Dependency, gemm_rows, x, y
+from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import load
-from wavesim.model.kernel import Block, Gemm, Grid, Kernel
+from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import plan_data
@@ -29,6 +29,8 @@ from wavesim.predict.prediction import sustained_points
 from wavesim.sim.simulation import simulate
 from wavesim.trace.regimes import Regimes
 from wavesim.trace.trace import Trace
+from wavesim.work.gemm import Gemm
+from wavesim.work.gemm.reads import gemm_rows
 from wavesim.workloads.figure_one import toy
 from wavesim.workloads.gpt3 import gpt3_mlp
 

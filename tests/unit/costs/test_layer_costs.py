@@ -15,14 +15,15 @@ from wavesim.costs.streaming_costs import StreamingCosts
 from wavesim.costs.tile_costs import TileCosts, tile_costs_of
 from wavesim.errors import DescriptionError
 from wavesim.model import device as devices
-from wavesim.model.attention import Attention
 from wavesim.model.dependency import Dependency, x, y
-from wavesim.model.kernel import Block, Gemm, Grid, Kernel
+from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.rows import Norm
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
 from wavesim.sim.simulation import simulate
+from wavesim.work.attention import Attention
+from wavesim.work.gemm import Gemm
+from wavesim.work.rows import Norm
 from wavesim.workloads.layer_backends import with_backends
 from wavesim.workloads.layers import transformer_layer
 

@@ -7,12 +7,13 @@ from wavesim.costs.device_costs import costs_of
 from wavesim.costs.wait_costs import WaitCosts, wait_costs_of
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import load
-from wavesim.model.kernel import Block, Gemm, Grid, Kernel, MainLoop
+from wavesim.model.kernel import Block, Grid, Kernel, MainLoop
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import TileSync
 from wavesim.sim.simulation import simulate
+from wavesim.work.gemm import Gemm
 
 TOY = load("toy")
 WORK_NS = 96_000  # of a tile: 96 k-blocks of 1 us

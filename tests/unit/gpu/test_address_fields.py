@@ -8,14 +8,14 @@ import pytest
 
 from wavesim.errors import DescriptionError
 from wavesim.model.accesses import Accesses
-from wavesim.model.dependency import gemm_rows
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.coverage import Precedence
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import StreamSync
 from wavesim.plan.semaphores import semaphore_arrays
+from wavesim.work.gemm import Gemm
+from wavesim.work.gemm.reads import gemm_rows
 from wavesim_gpu.cusync.waits import wait_schedule
 from wavesim_gpu.kernels.backends import BACKENDS, backend_named, require_runs
 from wavesim_gpu.kernels.gemm.gemm_backend import Addresses

@@ -7,7 +7,6 @@ import pytest
 from small_pipelines import fork, pair
 
 from wavesim.errors import DescriptionError
-from wavesim.model.dependency import gemm_rows
 from wavesim.model.device import load
 from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
@@ -21,6 +20,7 @@ from wavesim.plan.stream_k import StreamK
 from wavesim.plan.sync import Semaphores
 from wavesim.safety.deadlock import safety_of
 from wavesim.sim.launches import launched
+from wavesim.work.gemm.reads import gemm_rows
 from wavesim_gpu.driver.kernel_launch import KernelLaunch
 from wavesim_gpu.kernels.backends import BACKENDS, backend_named, backends_of, require_runs
 from wavesim_gpu.kernels.gemm.gemm_backend import GemmBackend

@@ -87,7 +87,7 @@ def test_calls_on_two_streams_come_one_after_the_other(monkeypatch):
 
 
 def test_launches_are_kept_by_shape_so_that_layers_of_two_shapes_do_not_drive_each_other_out(monkeypatch):
-    from wavesim.model.collective import Collective  # where there is PyTorch
+    from wavesim.work.collective import Collective  # where there is PyTorch
     from wavesim_gpu.peers.options import CallOptions
     from wavesim_gpu.peers.problem import SharedGemm
     from wavesim_gpu.torch import parallel

@@ -4,15 +4,16 @@ import pytest
 
 from wavesim.errors import DescriptionError
 from wavesim.model.accesses import Accesses
-from wavesim.model.attention import Attention, AttentionDecode
 from wavesim.model.buffers import buffers_of
 from wavesim.model.contents import contents_of
-from wavesim.model.dependency import Dependency, gemm_rows, x, y
-from wavesim.model.kernel import Gemm
+from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.regions import Region, View
-from wavesim.model.rows import Norm
 from wavesim.model.stage import Stage
+from wavesim.work.attention import Attention, AttentionDecode
+from wavesim.work.gemm import Gemm
+from wavesim.work.gemm.reads import gemm_rows
+from wavesim.work.rows import Norm
 
 QKV = {"q": "qkv", "k": View("qkv", 256), "v": View("qkv", 384)}
 

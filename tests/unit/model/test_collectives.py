@@ -5,17 +5,17 @@ import dataclasses
 import pytest
 
 from wavesim.errors import DescriptionError, RecordingError
-from wavesim.model.collective import Collective, across
 from wavesim.model.dependency import Dependency, x, y
-from wavesim.model.description import load_description
-from wavesim.model.description_writer import write_description
-from wavesim.model.host import Host
-from wavesim.model.kernel import Gemm
 from wavesim.model.link import Link, link_names, load_link
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.rows import Norm
 from wavesim.model.stage import Stage
 from wavesim.plan.plan import StreamSync, check_plan
+from wavesim.work.collective import Collective, across
+from wavesim.work.collective.host import Host
+from wavesim.work.description.reader import load_description
+from wavesim.work.description.writer import write_description
+from wavesim.work.gemm import Gemm
+from wavesim.work.rows import Norm
 
 GEMM = Stage("gemm", Gemm("gemm", 512, 1280, 256, 128, 256, 64))
 ONE = Pipeline("one", [GEMM])

@@ -8,22 +8,22 @@ import pytest
 
 from wavesim.errors import DescriptionError, RecordingError
 from wavesim.model.accesses import Accesses
-from wavesim.model.convolution import Conv2D
-from wavesim.model.convolution_reads import conv_rows
 from wavesim.model.dependency import Dependency, x, y
-from wavesim.model.description import Description, load_description
-from wavesim.model.description_writer import write_description
 from wavesim.model.device import load
 from wavesim.model.kernel import Block
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
-from wavesim.model.window import Tap
 from wavesim.plan.coverage import Precedence
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import RowSync, TileSync
 from wavesim.safety.hazard_fixes import double_buffered, with_anti_dependencies
 from wavesim.safety.hazards import hazards_of
 from wavesim.sim.simulation import simulate
+from wavesim.work.convolution import Conv2D
+from wavesim.work.convolution.reads import conv_rows
+from wavesim.work.convolution.window import Tap
+from wavesim.work.description.reader import Description, load_description
+from wavesim.work.description.writer import write_description
 
 BLOCK = Block(threads=128)
 # (height, width), kernel size, stride, padding

@@ -5,11 +5,13 @@ from itertools import pairwise
 import pytest
 
 from wavesim.errors import DescriptionError, UnneededStageWarning
-from wavesim.model.dependency import Dependency, Index, gemm_rows, x, y
-from wavesim.model.kernel import Block, Gemm, Grid, Kernel
+from wavesim.model.dependency import Dependency, Index, x, y
+from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.safe_io.bounds import shown
+from wavesim.work.gemm import Gemm
+from wavesim.work.gemm.reads import gemm_rows
 
 BLOCK = Block(threads=128)
 

@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 
 from wavesim.errors import DescriptionError, RecordingError
-from wavesim.model.description import Description, load_description
-from wavesim.model.description_writer import description_text, write_description
 from wavesim.model.device import load
-from wavesim.model.kernel import Block, Gemm, Grid, Kernel, MainLoop
+from wavesim.model.kernel import Block, Grid, Kernel, MainLoop
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
+from wavesim.work.description.reader import Description, load_description
+from wavesim.work.description.writer import description_text, write_description
+from wavesim.work.gemm import Gemm
 from wavesim.workloads.gpt3 import gpt3_mlp
 from wavesim.workloads.llama import llama_mlp
 

@@ -7,12 +7,12 @@ import pytest
 
 from wavesim.cli.command_line import main
 from wavesim.errors import DescriptionError, RecordingError
-from wavesim.model.description import load_description
-from wavesim.model.description_writer import write_description
 from wavesim.plan.plan import StreamSync
 from wavesim.predict.kernel_times import costs_from_kernel_times
 from wavesim.predict.verdict import Verdict, verdict_on
 from wavesim.sim.simulation import simulate
+from wavesim.work.description.reader import load_description
+from wavesim.work.description.writer import write_description
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "pair.toml"
 

@@ -7,19 +7,19 @@ from pathlib import Path
 import pytest
 
 from wavesim.errors import DescriptionError, RecordingError
-from wavesim.model.attention import Attention, AttentionDecode
-from wavesim.model.decode_splits import best_splits
 from wavesim.model.dependency import Dependency, x, y
-from wavesim.model.description import Description, load_description
-from wavesim.model.description_writer import description_text
 from wavesim.model.device import load
-from wavesim.model.epilogue import CacheStore, Rope
-from wavesim.model.head_product import HeadProduct
-from wavesim.model.kernel import Block, Gemm
+from wavesim.model.kernel import Block
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.rows import Copy, Norm, Softmax
 from wavesim.model.stage import Stage
 from wavesim.predict.defaults import described_costs
+from wavesim.work.attention import Attention, AttentionDecode, best_splits
+from wavesim.work.attention.head_product import HeadProduct
+from wavesim.work.description.reader import Description, load_description
+from wavesim.work.description.writer import description_text
+from wavesim.work.gemm import Gemm
+from wavesim.work.gemm.epilogue import CacheStore, Rope
+from wavesim.work.rows import Copy, Norm, Softmax
 from wavesim.workloads.attention_chain import paper_attention
 from wavesim.workloads.layer_variants import with_cache, with_rope
 from wavesim.workloads.layers import transformer_layer

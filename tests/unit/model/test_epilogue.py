@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from wavesim.errors import DescriptionError
-from wavesim.model.epilogue import CacheStore, Rope
-from wavesim.model.kernel import Gemm
 from wavesim.model.regions import Region
+from wavesim.work.gemm import Gemm
+from wavesim.work.gemm.epilogue import CacheStore, Rope
 
 ROPE, CACHE = Rope(heads=5, head_dim=128, rows=100, first=50), CacheStore(128, 100, capacity=300, first=50)
 QKV = Gemm("qkv", 200, 6 * 128, 512, 128, 256, 64, rope=ROPE, cache=CACHE)

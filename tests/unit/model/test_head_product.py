@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from wavesim.errors import DescriptionError
-from wavesim.model.head_product import READ_TOGETHER, HeadProduct
+from wavesim.work.attention.head_product import READ_TOGETHER, HeadProduct
 
 FORMS = [
     {"sequences": 1, "length": 256, "heads": 2, "kv_heads": 2},

@@ -4,8 +4,9 @@ import pytest
 
 from wavesim.errors import DescriptionError
 from wavesim.model.device import load
-from wavesim.model.kernel import Block, Gemm, Grid, Kernel, MainLoop
+from wavesim.model.kernel import Block, Grid, Kernel, MainLoop
 from wavesim.model.occupancy import occupancy_of
+from wavesim.work.gemm import Gemm
 
 SIZES = {"m": 1000, "n": 512, "k": 256, "tile_m": 128, "tile_n": 256}
 

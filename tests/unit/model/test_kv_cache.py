@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from wavesim.errors import DescriptionError
-from wavesim.model.attention import Attention, AttentionDecode
 from wavesim.model.dependency import Dependency, x, y
-from wavesim.model.description import load_description
-from wavesim.model.epilogue import CacheStore, Rope
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.regions import View
 from wavesim.model.stage import Stage
+from wavesim.work.attention import Attention, AttentionDecode
+from wavesim.work.description.reader import load_description
+from wavesim.work.gemm import Gemm
+from wavesim.work.gemm.epilogue import CacheStore, Rope
 from wavesim.workloads.layer_variants import with_cache, with_rope
 from wavesim.workloads.layers import transformer_layer
 

@@ -8,14 +8,16 @@ from toy_schedules import TOY, WHOLE_SM, pair, run, stage
 from wavesim.costs.cost_model import CostModel, zero_cost
 from wavesim.costs.data_sheet import roofline
 from wavesim.errors import DescriptionError
-from wavesim.model.dependency import Dependency, gemm_rows, x, y
+from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import load
-from wavesim.model.kernel import Block, Gemm, Grid, Kernel
+from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.plan import StreamSync
 from wavesim.safe_io.bounds import shown
 from wavesim.sim.simulation import simulate
+from wavesim.work.gemm import Gemm
+from wavesim.work.gemm.reads import gemm_rows
 from wavesim.workloads.catalogue import workload
 from wavesim.workloads.figure_one import toy
 

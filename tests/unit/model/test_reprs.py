@@ -9,9 +9,8 @@ import pytest
 from wavesim.costs.cost_model import CostModel, zero_cost
 from wavesim.errors import DescriptionError
 from wavesim.model import device as devices
-from wavesim.model.convolution import Conv2D
 from wavesim.model.dependency import Dependency, x, y
-from wavesim.model.kernel import Block, Gemm, Grid, Kernel
+from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.order import Grouped
@@ -20,6 +19,8 @@ from wavesim.plan.policy import TileSync
 from wavesim.plan.stream_k import StreamK
 from wavesim.sim.simulation import simulate
 from wavesim.tuning.candidates import Fingerprints, boundary_candidates
+from wavesim.work.convolution import Conv2D
+from wavesim.work.gemm import Gemm
 from wavesim.workloads.catalogue import WORKLOADS, workload
 
 MOST = 120

@@ -6,14 +6,14 @@ import pytest
 
 from wavesim.errors import DescriptionError
 from wavesim.model.accesses import Accesses
-from wavesim.model.attention import Attention
 from wavesim.model.dependency import Dependency, x, y
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.regions import View
-from wavesim.model.rows import Copy, Norm
 from wavesim.model.stage import Stage
 from wavesim.plan.coverage import Precedence
+from wavesim.work.attention import Attention
+from wavesim.work.gemm import Gemm
+from wavesim.work.rows import Copy, Norm
 from wavesim.workloads.layers import transformer_layer, with_shared_qkv
 
 

@@ -9,7 +9,7 @@ from toy_schedules import HALF_SM, TOY, pair, run, schedule, stage, waves
 
 from wavesim.errors import DescriptionError
 from wavesim.model.dependency import Dependency, x, y
-from wavesim.model.kernel import Block, Gemm
+from wavesim.model.kernel import Block
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.launch import DependentLaunch
@@ -20,6 +20,7 @@ from wavesim.plan.stream_k import StreamK
 from wavesim.plan.sync import KernelBoundary, Semaphores
 from wavesim.safety.deadlock import safety_of
 from wavesim.trace.trace import Trace
+from wavesim.work.gemm import Gemm
 from wavesim.workloads.figure_one import toy
 
 PRODUCER = [

@@ -6,14 +6,14 @@ import pytest
 from both_simulators import check_equal
 
 from wavesim.costs.cost_model import CostModel
-from wavesim.costs.weight_prefetch import is_memory_bound, prefetch_share
 from wavesim.errors import DescriptionError
 from wavesim.model.device import load
-from wavesim.model.kernel import Block, Gemm
+from wavesim.model.kernel import Block
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import RowSync, TileSync
 from wavesim.plan.resolved import resolve
 from wavesim.sim.simulation import simulate
+from wavesim.work.gemm import Gemm
 from wavesim.workloads.figure_one import TILE_NS, toy
 from wavesim.workloads.gpt3 import gpt3_mlp
 
@@ -23,20 +23,20 @@ SMALL = Gemm("gemm2", 4, 12_288, 6_144, 32, 128, split_k=3, block=Block(128, dyn
 
 
 def test_a_block_has_room_for_as_much_of_its_slice_as_its_stages_hold():
-    assert prefetch_share(SMALL, V100) == pytest.approx(64 / 2_048 * 128 / 160)
+    assert SMALL.prefetch_share(V100) == pytest.approx(64 / 2_048 * 128 / 160)
 
 
 def test_more_stages_hold_more_and_never_more_than_all_weights():
     twice = replace(SMALL, block=Block(128, dynamic_shared_bytes=40_960))
-    assert prefetch_share(twice, V100) == pytest.approx(2 * prefetch_share(SMALL, V100))
+    assert twice.prefetch_share(V100) == pytest.approx(2 * SMALL.prefetch_share(V100))
     shallow = replace(SMALL, k=64, split_k=1, block=Block(128, dynamic_shared_bytes=90_000))
-    assert prefetch_share(shallow, V100) == pytest.approx(128 / 160)
+    assert shallow.prefetch_share(V100) == pytest.approx(128 / 160)
 
 
 def test_a_compute_bound_kernel_hides_its_loads_and_gains_nothing():
     large = SMALL.with_m(2_048)
-    assert (is_memory_bound(SMALL, V100), is_memory_bound(large, V100)) == (True, False)
-    assert prefetch_share(large, V100) == 0.0
+    assert (SMALL.is_memory_bound(V100), large.is_memory_bound(V100)) == (True, False)
+    assert large.prefetch_share(V100) == 0.0
 
 
 @pytest.mark.parametrize("policy", [RowSync(), TileSync()])

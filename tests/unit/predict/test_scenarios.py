@@ -5,15 +5,16 @@ from dataclasses import replace
 import pytest
 
 from wavesim.costs.cost_model import CostModel
-from wavesim.model.dependency import gemm_rows
 from wavesim.model.device import load
-from wavesim.model.kernel import Block, Gemm, Grid, Kernel, MainLoop
+from wavesim.model.kernel import Block, Grid, Kernel, MainLoop
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import TileSync
 from wavesim.predict.scenarios import scenarios_of, usual_loop
 from wavesim.sim.simulation import simulate
+from wavesim.work.gemm import Gemm
+from wavesim.work.gemm.reads import gemm_rows
 from wavesim.workloads.gpt3 import gpt3_mlp
 
 H200 = load("h200")

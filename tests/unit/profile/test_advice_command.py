@@ -8,11 +8,11 @@ from kineto_traces import REAL, kernel, write_trace
 
 from wavesim.cli.command_line import main
 from wavesim.errors import DescriptionError
-from wavesim.model.description import load_description
 from wavesim.predict.forecast import Forecast
 from wavesim.predict.verdict import verdict_on
 from wavesim.profile.advice import Advice
 from wavesim.profile.pair_file import pair_toml
+from wavesim.work.description.reader import load_description
 
 each_trace = pytest.mark.parametrize("name", REAL)
 

@@ -9,10 +9,10 @@ from kineto_traces import advice_of, kernel, write_trace
 
 from wavesim.cli.command_line import main
 from wavesim.errors import DescriptionError, RecordingError
-from wavesim.model.description import load_description
 from wavesim.profile.advice import Advice
 from wavesim.profile.pair_file import PairAnswers, load_answers, pair_description, pair_toml
 from wavesim.profile.pair_verdicts import verdicts_of
+from wavesim.work.description.reader import load_description
 
 GEMMS = "ampere_fp16_s16816gemm_fp16_128x256_ldg8_f2f_stages_64x3_nn"
 PERSISTENT = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute"

@@ -6,8 +6,7 @@ from wavesim.bench.clock_states import clock_ratio, fastest_share
 from wavesim.bench.published_cases import points_by_split
 from wavesim.costs.device_costs import costs_of, with_host_sync
 from wavesim.errors import DescriptionError
-from wavesim.model.dependency import gemm_rows, rows_read
-from wavesim.model.kernel import Gemm, MainLoop
+from wavesim.model.kernel import MainLoop
 from wavesim.model.stage import Stage
 from wavesim.plan.resolved import resolve
 from wavesim.predict.kernel_times import costs_from_kernel_times
@@ -15,6 +14,8 @@ from wavesim.predict.prediction import predict_from_kernel_times
 from wavesim.recordings.published_kernels import KernelChoice, conv_chain
 from wavesim.recordings.published_rows import PublishedRun, published_runs
 from wavesim.sim.simulation import simulate
+from wavesim.work.gemm import Gemm
+from wavesim.work.gemm.reads import gemm_rows, rows_read
 
 
 def run_of(operation: str, case: str, policy: str) -> PublishedRun:

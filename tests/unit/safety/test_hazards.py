@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from wavesim.errors import DescriptionError
 from wavesim.model import device as devices
 from wavesim.model.accesses import Accesses
-from wavesim.model.attention import Attention, AttentionDecode
 from wavesim.model.dependency import Dependency, x, y
-from wavesim.model.kernel import Block, Gemm, Grid, Kernel
+from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.regions import Matrix, Read, Region, View, Write
 from wavesim.model.stage import Stage
@@ -24,6 +23,8 @@ from wavesim.plan.semaphores import semaphore_arrays
 from wavesim.safety.deadlock import safety_of
 from wavesim.safety.hazard_fixes import double_buffered, with_anti_dependencies
 from wavesim.safety.hazards import hazards_of
+from wavesim.work.attention import Attention, AttentionDecode
+from wavesim.work.gemm import Gemm
 
 WIDTH = 256  # of the heads' columns together
 SEMAPHORES = ("pdl+row", "pdl+tile", "streams+row")

@@ -5,14 +5,16 @@ import pytest
 from toy_schedules import HALF_SM, THIRD_SM, TOY, UNIT_NS, pair, run, schedule, stage, waves
 
 from wavesim.errors import DeadlockError
-from wavesim.model.dependency import Dependency, gemm_rows, x, y
+from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import load
-from wavesim.model.kernel import Block, Gemm
+from wavesim.model.kernel import Block
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.order import ColumnMajor
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync, TileSync
+from wavesim.work.gemm import Gemm
+from wavesim.work.gemm.reads import gemm_rows
 
 H200 = load("h200")
 TWO_PER_SM = Block(threads=256, registers=64, dynamic_shared_bytes=100 * 1024)

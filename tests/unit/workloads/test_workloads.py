@@ -4,17 +4,18 @@ import numpy as np
 import pytest
 
 from wavesim.errors import DescriptionError
-from wavesim.model.convolution import Conv2D
-from wavesim.model.convolution_reads import conv_rows
 from wavesim.model.dependency import x, y
 from wavesim.model.device import load
-from wavesim.model.kernel import Block, Gemm
+from wavesim.model.kernel import Block
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import TileSync
 from wavesim.predict.defaults import default_costs
 from wavesim.sim.simulation import simulate
+from wavesim.work.convolution import Conv2D
+from wavesim.work.convolution.reads import conv_rows
+from wavesim.work.gemm import Gemm
 from wavesim.workloads.attention import gpt3_attention
 from wavesim.workloads.catalogue import DEFAULTS, WORKLOADS, workload
 from wavesim.workloads.convolutions import IMAGE_SIZES, conv_layer

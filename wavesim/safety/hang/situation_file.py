@@ -28,7 +28,6 @@ from typing import Any
 
 from wavesim.errors import RecordingError
 from wavesim.model import device as devices
-from wavesim.model.description_table import DescriptionTable
 from wavesim.model.occupancy import require_runnable
 from wavesim.safe_io.bounds import shown
 from wavesim.safe_io.documents import json_value, read_toml
@@ -44,6 +43,7 @@ from wavesim.safety.hang.situation_tables import (
     texts_of,
 )
 from wavesim.sim.streams.stream_order import StreamOperation
+from wavesim.work.description.table import DescriptionTable
 
 MOST_TOML_BYTES, MOST_JSON_BYTES = 1 << 20, 64 << 20
 MOST_OPERATIONS, MOST_WAITS, MOST_SEMAPHORES, MOST_DEVICES = 20_000, 20_000, 20_000, 64

@@ -12,13 +12,13 @@ from typing import get_args
 
 from wavesim.errors import DescriptionError, RecordingError
 from wavesim.model import device as devices
-from wavesim.model.described_field import Field
-from wavesim.model.description_table import DescriptionTable
 from wavesim.model.kernel import Block, Carveout, Grid
 from wavesim.safe_io.bounds import bounded_text, whole
 from wavesim.safe_io.documents import read_toml
 from wavesim.safety.hang.situation import BlockWait, DevicePart, Post, PostedSemaphore, Until
 from wavesim.sim.streams.stream_order import ONE_THREAD, Kind, StreamOperation, Trigger
+from wavesim.work.description.described_field import Field
+from wavesim.work.description.table import DescriptionTable
 
 MOST_AFTER = 64
 LONGEST_NAME = 200

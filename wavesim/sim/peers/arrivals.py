@@ -7,12 +7,12 @@ counter per tile row for them, ready at half a row; the tile that makes it full 
 from collections import Counter
 from collections.abc import Mapping
 
-from wavesim.model.collective import SharedTiles, tile_bytes_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.order import Tile
 from wavesim.plan.policy import Policy
 from wavesim.sim.peers.program import PeerSemaphore, Send
+from wavesim.work.collective import tile_bytes_of
 
 Key = tuple[str, int, int]  # stage, device that reads, semaphore of the policy's table
 
@@ -45,7 +45,7 @@ class Arrivals:
         """The devices that need each tile: those of its readers, and those it is stored to anyway."""
         readers: dict[str, dict[Tile, set[int]]] = {}
         for stage in self._pipeline.stages:
-            always = stage.work.stores_to if isinstance(stage.work, SharedTiles) else ()
+            always = stage.work.shared_with
             readers[stage.name] = {tile: set(always) for tile in stage.grid}
         for stage in self._pipeline.stages:
             seen: set[int] = set()

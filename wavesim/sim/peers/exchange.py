@@ -8,9 +8,7 @@ tiles it adds those that GPU 1 has stored, and stores the sums on both. Each GPU
 from dataclasses import replace
 
 from wavesim.errors import DescriptionError
-from wavesim.model.collective import Collective, tile_bytes_of
 from wavesim.model.device import Device
-from wavesim.model.host import Host
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import Tile
@@ -25,6 +23,8 @@ from wavesim.sim.peers.program import (
     parameters_of,
 )
 from wavesim.sim.peers.way import PeerWay
+from wavesim.work.collective import Collective, tile_bytes_of
+from wavesim.work.collective.host import Host
 
 RANKS = 2  # of more, sums of rounded outputs would be rounded more than once
 

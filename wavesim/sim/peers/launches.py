@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import ceil
 
-from wavesim.model.collective import SharedTiles, tile_bytes_of
 from wavesim.model.device import Device
-from wavesim.model.host import Host
-from wavesim.model.kernel import Gemm, Grid
+from wavesim.model.kernel import Grid
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
@@ -32,6 +30,8 @@ from wavesim.sim.peers.program import (
     parameters_of,
 )
 from wavesim.sim.peers.way import ADDING_SMS, GATHERING_SMS, PeerWay
+from wavesim.work.collective import SharedTiles, tile_bytes_of
+from wavesim.work.collective.host import Host
 
 
 def launches_of(
@@ -73,7 +73,7 @@ class _Tiles:
     def program(self) -> PeerProgram:
         """All kernels, by rank and stage."""
         for stage in self._pipeline.stages:
-            if isinstance(stage.work, SharedTiles):
+            if stage.work.shared_inputs:
                 self._share(stage)
             else:
                 self._compute(stage)
@@ -124,7 +124,7 @@ class _Tiles:
 
     def _compute(self, stage: Stage) -> None:
         way, tile_ns = self._way, self._times.tile_ns[stage.name.partition("@")[0].partition(".")[0]]
-        is_gemm = isinstance(stage.work, Gemm)
+        is_gemm = stage.work.is_product
         per_sm = occupancy_of(self._device, stage.kernel.block).blocks_per_sm
         slots = (self._device.sm_count - self._sms(stage.device)) * per_sm
         own = way.method in ("stores", "plain-stores")
@@ -142,28 +142,27 @@ class _Tiles:
     def _sms(self, rank: int) -> int:
         """SMs that communicate while a device computes."""
         works = [stage.work for stage in self._pipeline.stages if stage.device == rank]
-        shares = [work for work in works if isinstance(work, SharedTiles)]
-        is_gathered = any(work.inputs == 1 for work in shares)
-        if is_gathered and self._way.method == "copies" and all(work.inputs == 1 for work in shares):
+        shares = [work.shared_inputs for work in works if work.shared_inputs]
+        is_gathered = 1 in shares
+        if is_gathered and self._way.method == "copies" and set(shares) == {1}:
             return GATHERING_SMS
         return (self._way.sms or is_gathered * ADDING_SMS) if shares else 0
 
     def _share(self, stage: Stage) -> None:
         """Blocks that add what has arrived and store the sums, or that store what is there to all."""
-        work = stage.work
-        assert isinstance(work, SharedTiles)
+        inputs = stage.work.shared_inputs
         items = self._items(stage, sends=True)
-        if work.inputs > 1 and not self._pipeline.consumers_of(stage.name):
+        if inputs > 1 and not self._pipeline.consumers_of(stage.name):
             items[-1] = replace(items[-1], retire_ns=self._times.costs.call_ns.get(self._way.method, 0))
-        by_engine = self._way.method == "copies" and work.inputs == 1
+        by_engine = self._way.method == "copies" and inputs == 1
         count = self._sms(stage.device)
-        if self._way.method == "blocks" and work.inputs > 1:
+        if self._way.method == "blocks" and inputs > 1:
             count //= 2
-        if count and work.inputs > 1:
+        if count and inputs > 1:
             count += self._idle_sms(stage.device)
         sender: Sender = "copy-engine" if by_engine else "block"
         blocks = min(len(items), count) if count else len(items)
-        add_ns = self._times.costs.add_ns(stage.kernel.bytes_per_block) if work.inputs > 1 else 0
+        add_ns = self._times.costs.add_ns(stage.kernel.bytes_per_block) if inputs > 1 else 0
         kernel = PeerKernel(stage, COMMUNICATE + 1, blocks, items, add_ns, sender)
         (self._communicating if count else self._following).append(kernel)
 
@@ -173,7 +172,7 @@ class _Tiles:
             (
                 stage.gemm.grid.size
                 for stage in self._pipeline.stages
-                if stage.device == rank and isinstance(stage.work, Gemm)
+                if stage.device == rank and stage.work.is_product
             ),
             default=0,
         )
@@ -184,7 +183,7 @@ class _Tiles:
         sums: dict[str, list[Stage]] = {}  # of all ranks, by what they add up
         for stage in self._pipeline.stages:
             work, is_last = stage.work, not self._pipeline.consumers_of(stage.name)
-            if isinstance(work, SharedTiles) and work.inputs > 1 and work.stores_to and is_last:
+            if work.shared_inputs > 1 and work.shared_with and is_last:
                 sums.setdefault(stage.name.partition("@")[0], []).append(stage)
         met: dict[str, dict[int, int]] = {}  # semaphores by kernel, then rank
         for name, stages in sums.items():

@@ -9,9 +9,7 @@ from dataclasses import replace
 from math import ceil
 
 from wavesim.errors import DescriptionError
-from wavesim.model.collective import ELEMENT_BYTES
-from wavesim.model.host import Host
-from wavesim.model.kernel import Block, Gemm, Grid, Kernel
+from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.sim.peers.program import (
@@ -26,6 +24,8 @@ from wavesim.sim.peers.program import (
     parameters_of,
 )
 from wavesim.sim.peers.way import PeerWay
+from wavesim.work.collective import ELEMENT_BYTES
+from wavesim.work.collective.host import Host
 
 # More registers than a GEMM's block leaves: a library's collective shares its SMs with nobody.
 LIBRARY_BLOCK = Block(threads=640, registers=96)
@@ -103,11 +103,11 @@ def _library_kernel(stage: Stage, rank: int, chunk: int, way: PeerWay, times: Pe
     Of another stage a block per tile.
     """
     name = f"{stage.name}.{chunk}@{rank}" if way.chunks > 1 else f"{stage.name}@{rank}"
-    if not isinstance(stage.work, Gemm):
+    if not stage.work.is_product:
         items = [PeerItem(tile) for tile in stage.grid]
         own = replace(stage, name=name, device=rank)
         return PeerKernel(own, COMPUTE, len(items), items, times.tile_ns[stage.name])
-    part = replace(stage.work, name=name, m=ceil(stage.work.m / way.chunks))
+    part = replace(stage.gemm, name=name, m=ceil(stage.gemm.m / way.chunks))
     taken, blocks = times.library[stage.name]
     own = Stage(name, Kernel(name, Grid(blocks), part.block), device=rank)
     items = [PeerItem((i, 0)) for i in range(blocks)]

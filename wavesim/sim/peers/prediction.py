@@ -12,10 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.errors import DescriptionError
-from wavesim.model.collective import ELEMENT_BYTES
 from wavesim.model.device import Device
-from wavesim.model.host import Host
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.policy import Policy
@@ -25,6 +22,9 @@ from wavesim.sim.peers.simulation import TILES_ALONE, best_gemm, simulate_peers,
 from wavesim.sim.peers.tiles import split_of, tiles_tried
 from wavesim.sim.peers.way import PeerWay, parse_way
 from wavesim.trace.trace import Trace
+from wavesim.work.collective import ELEMENT_BYTES
+from wavesim.work.collective.host import Host
+from wavesim.work.gemm import Gemm
 from wavesim.workloads.hopper import TILE_K, Tile, block_of
 
 SCORES, REGISTERED = (Path(__file__).with_name(name) for name in ("scores.toml", "registered.toml"))

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from wavesim.costs.peer_costs import PeerCosts
-from wavesim.model.host import Host
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.order import Tile
+from wavesim.work.collective.host import Host
+from wavesim.work.gemm import Gemm
 
 COMPUTE, COMMUNICATE = 0, 1  # streams of a device
 Sender = Literal["none", "block", "epilogue", "copy-engine"]

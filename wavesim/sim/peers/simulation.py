@@ -17,8 +17,6 @@ from wavesim.costs.peer_costs import peer_costs_of
 from wavesim.costs.product_costs import ELEMENT_BYTES, ProductCosts, ProductTile, product_costs_of
 from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
-from wavesim.model.host import Host
-from wavesim.model.kernel import Gemm
 from wavesim.model.link import load_link
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
@@ -31,6 +29,8 @@ from wavesim.sim.peers.program import PeerProgram, PeerTimes
 from wavesim.sim.peers.way import PeerWay
 from wavesim.trace.header import DependencyInfo, Header, StageInfo
 from wavesim.trace.trace import Trace, Transfers, Waits
+from wavesim.work.collective.host import Host
+from wavesim.work.gemm import Gemm
 from wavesim.workloads.hopper import TILES, block_of
 
 TILES_ALONE = TileSync()
@@ -85,10 +85,10 @@ def times_of(
     ratios = {
         name: taken / library_gemm(pipeline.stage(name).gemm, device)[0]
         for name, taken in (kernel_ns or {}).items()
-        if isinstance(pipeline.stage(name).work, Gemm)
+        if pipeline.stage(name).work.is_product
     }
     tile_ns = {name: round(taken * ratios.get(name, 1.0)) for name, taken in tile_ns.items()}
-    gemms = [stage for stage in pipeline.stages if isinstance(stage.work, Gemm) and way.is_library]
+    gemms = [stage for stage in pipeline.stages if stage.work.is_product and way.is_library]
     library = {
         stage.name: library_gemm(replace(stage.gemm, m=ceil(stage.gemm.m / way.chunks)), device)
         for stage in gemms
@@ -148,8 +148,8 @@ def best_gemm(m: int, n: int, k: int, device: Device, *, name: str = "gemm") -> 
 
 def _tile_ns(stage: Stage, products: ProductCosts, device: Device, burst_ratio: float) -> int:
     """A tile of ours, on its SM alone: of a GEMM at a short run's clock, of another kernel what it moves."""
-    if isinstance(stage.work, Gemm):
-        work = stage.work
+    if stage.work.is_product:
+        work: Gemm = stage.gemm
         shape = ProductTile(work.tile_m, work.tile_n, work.split_k)
         computed = products.tile_ns(shape, work.m, work.k) * burst_ratio
         if ELEMENT_BYTES * work.k * work.n > device.l2_bytes:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from wavesim.errors import DescriptionError
-from wavesim.model.collective import Shots
 from wavesim.safe_io.bounds import plain_int, shown
+from wavesim.work.collective import Shots
 
 Method = Literal[
     "sequence", "one-shot", "two-shot", "chunks", "plain-stores", "stores", "exchange", "blocks", "copies"

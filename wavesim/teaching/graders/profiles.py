@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.errors import WavesimError
-from wavesim.model.description import Description, load_description
 from wavesim.model.device import default_device
 from wavesim.model.kernel import Grid
 from wavesim.model.pipeline import Pipeline
@@ -15,6 +14,7 @@ from wavesim.profile.advice import advise
 from wavesim.profile.profile_file import EXAMPLE, load_profile
 from wavesim.safe_io.writing import write_text
 from wavesim.teaching.exercises import Exercise, WrongAnswer, number, require
+from wavesim.work.description.reader import Description, load_description
 
 GRIDS, TIMES_US = (Grid(24, 8), Grid(48, 8)), (310, 235)
 BLOCK = {"threads": 256, "registers": 232, "shared_bytes": 98_304}

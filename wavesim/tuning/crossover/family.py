@@ -16,9 +16,8 @@ from typing import Literal
 
 from wavesim.costs.cost_model import CostModel
 from wavesim.errors import DescriptionError
-from wavesim.model.dependency import gemm_rows
 from wavesim.model.device import Device
-from wavesim.model.kernel import GATED, Activation, Gemm, Grid, Kernel
+from wavesim.model.kernel import Work
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.predict.defaults import described_costs
@@ -27,6 +26,8 @@ from wavesim.predict.product_times import costs_from_products
 from wavesim.safe_io.annotated import typed
 from wavesim.safe_io.bounds import whole
 from wavesim.safe_io.documents import read_toml
+from wavesim.work.gemm import GATED, Activation, Gemm
+from wavesim.work.gemm.reads import gemm_rows
 from wavesim.workloads.gpt3 import gemm_block
 from wavesim.workloads.hopper import BLOCKS, TILE_K
 from wavesim.workloads.models import model_named
@@ -142,8 +143,8 @@ class DescribedFamily(KernelFamily):
         return self.described, self.kernel_ns
 
     def _height(self, stage: Stage) -> int:
-        if isinstance(stage.work, Gemm):
-            return stage.work.tile_m
+        if stage.work.output_tile is not None:
+            return stage.work.output_tile[0]
         if self.tile_rows is None:
             raise DescriptionError(
                 f"{self.described.name}: stage {stage.name!r} does not say how many rows its tiles have; "
@@ -151,11 +152,8 @@ class DescribedFamily(KernelFamily):
             )
         return self.tile_rows
 
-    def _work(self, stage: Stage, m: int) -> Gemm | Kernel:
-        if isinstance(stage.work, Gemm):
-            return stage.work.with_m(m)
-        kernel, grid = stage.kernel, stage.grid
-        return replace(kernel, grid=Grid(grid.x, -(-m // self._height(stage)), grid.z))
+    def _work(self, stage: Stage, m: int) -> Work:
+        return stage.work.with_m(m, self._height(stage))
 
 
 def family_costs(family: KernelFamily, m: int, device: Device) -> KnownCosts:

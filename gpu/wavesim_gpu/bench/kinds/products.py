@@ -10,10 +10,10 @@ from statistics import median
 from typing import Any
 
 from wavesim.bench.stored_kernels import stored_names
-from wavesim.model.kernel import Gemm
 from wavesim.plan.order import Order
 from wavesim.plan.parsing import SCHEDULES
 from wavesim.plan.plan import Plan
+from wavesim.work.gemm import Gemm
 from wavesim_gpu.bench.contenders import (
     NONE,
     SCREENING_ROUNDS,

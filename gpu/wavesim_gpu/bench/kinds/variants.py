@@ -12,15 +12,15 @@ from wavesim.bench.stored_kernels import plan_word, stored_names
 from wavesim.codegen.policies import GroupedSync, derive_policies
 from wavesim.codegen.tile_map import Blocks
 from wavesim.errors import DescriptionError
-from wavesim.model.dependency import gemm_rows
 from wavesim.model.device import Device
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.order import Order, RowMajor
 from wavesim.plan.parsing import SCHEDULES, parse_plan
 from wavesim.plan.plan import Plan
 from wavesim.plan.sync import Semaphores
+from wavesim.work.gemm import Gemm
+from wavesim.work.gemm.reads import gemm_rows
 from wavesim.workloads.gpt3 import gpt3_mlp
 from wavesim.workloads.llama import llama_mlp
 from wavesim_gpu.kernels.backends import backend_named

@@ -6,9 +6,9 @@ then be shown as its distance to the nearer of the two limits.
 
 from typing import Any
 
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
+from wavesim.work.gemm import Gemm
 from wavesim_gpu.driver.device import require_cupy
 from wavesim_gpu.run.timing import Contender
 

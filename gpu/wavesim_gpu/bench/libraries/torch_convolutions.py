@@ -9,8 +9,8 @@ colours first, torch's convolution gets the colours as they are.
 from typing import Any
 
 from wavesim.model.buffers import uses_of
-from wavesim.model.convolution import Conv2D
 from wavesim.model.stage import Stage
+from wavesim.work.convolution import Conv2D
 from wavesim_gpu.bench.libraries.torch_chain import require_torch
 from wavesim_gpu.run.operands import Operands
 

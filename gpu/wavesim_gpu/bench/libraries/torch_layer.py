@@ -9,10 +9,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from wavesim.model.attention import Attention, AttentionDecode
-from wavesim.model.kernel import GATED, Gemm
-from wavesim.model.rows import Norm
 from wavesim.model.stage import Stage
+from wavesim.work.attention import Attention, AttentionDecode
+from wavesim.work.gemm import GATED, Gemm
+from wavesim.work.rows import Norm
 from wavesim_gpu.bench.libraries.torch_chain import WARM_UPS, require_torch
 from wavesim_gpu.driver.device import require_cupy
 from wavesim_gpu.run.operands import Operands, written, written_name

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from wavesim.errors import DescriptionError
-from wavesim.model.attention import Attention
 from wavesim.model.device import Device
 from wavesim.plan.plan import Plan
+from wavesim.work.attention import Attention
 from wavesim_gpu.driver.kernel_launch import KernelLaunch
 from wavesim_gpu.kernels.attention.dropout import DROPOUT, dropout_params
 from wavesim_gpu.kernels.attention.portable_kernel import (

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from wavesim.errors import DescriptionError, DeviceError
-from wavesim.model.attention import Attention
 from wavesim.model.device import Device
 from wavesim.plan.plan import Plan
+from wavesim.work.attention import Attention
 from wavesim_gpu.driver.kernel_launch import KernelLaunch
 from wavesim_gpu.kernels.attention.dropout import DROPOUT, dropout_params
 from wavesim_gpu.kernels.attention.reference import attention_reference

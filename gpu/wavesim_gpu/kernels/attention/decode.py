@@ -14,12 +14,12 @@ import numpy as np
 
 from wavesim.errors import DescriptionError
 from wavesim.model.accesses import Accesses, meets
-from wavesim.model.attention import AttentionDecode
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.regions import Region, View
 from wavesim.model.stage import Stage
 from wavesim.plan.plan import Plan
+from wavesim.work.attention import AttentionDecode
 from wavesim_gpu.driver.kernel_launch import KernelLaunch
 from wavesim_gpu.kernels.attention.portable_kernel import (
     LOG2_E,

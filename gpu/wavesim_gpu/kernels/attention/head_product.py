@@ -13,8 +13,8 @@ import numpy as np
 
 from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
-from wavesim.model.head_product import ROW_UNIT, HeadProduct
 from wavesim.plan.plan import Plan
+from wavesim.work.attention.head_product import ROW_UNIT, HeadProduct
 from wavesim_gpu.driver.kernel_launch import KernelLaunch
 from wavesim_gpu.kernels.gemm.sm80.gemm import MmaTile
 from wavesim_gpu.kernels.stage_backend import (

@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from wavesim.errors import DescriptionError
-from wavesim.model.convolution import Conv2D
 from wavesim.model.device import Device
 from wavesim.plan.plan import Plan
+from wavesim.work.convolution import Conv2D
 from wavesim_gpu.driver.kernel_launch import KernelLaunch
 from wavesim_gpu.kernels.convolution.im2col import IM2COL, im2col_record, partial_bytes, require_counted
 from wavesim_gpu.kernels.convolution.reference import conv_reference

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from wavesim.errors import DescriptionError
-from wavesim.model.convolution import Conv2D
 from wavesim.model.device import Device
-from wavesim.model.kernel import Gemm
 from wavesim.plan.plan import Plan
+from wavesim.work.convolution import Conv2D
+from wavesim.work.gemm import Gemm
 from wavesim_gpu.driver.kernel_launch import KernelLaunch
 from wavesim_gpu.kernels.convolution.im2col import (
     IM2COL,

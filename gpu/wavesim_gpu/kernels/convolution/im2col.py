@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavesim.errors import DescriptionError
-from wavesim.model.convolution import Conv2D
+from wavesim.work.convolution import Conv2D
 
 # im2col.cuh, Im2col.
 IM2COL = np.dtype(

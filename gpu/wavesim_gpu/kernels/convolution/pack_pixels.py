@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 
 from wavesim.errors import DescriptionError
-from wavesim.model.convolution import CHANNEL_UNIT, Conv2D
-from wavesim.model.convolution_reads import pixels_read
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.kernel import Block, Grid, Kernel
-from wavesim.model.own_kernel import OwnKernel
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.regions import Matrix, Read, Region, Write
 from wavesim.model.stage import Stage
 from wavesim.safe_io.bounds import shown
+from wavesim.work.convolution import CHANNEL_UNIT, Conv2D
+from wavesim.work.convolution.reads import pixels_read
+from wavesim.work.own_kernel import OwnKernel
 
 SOURCE = Path(__file__).with_suffix(".cu")
 ROWS, THREADS = 4, 256  # image rows of a block, as many of its threads

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from wavesim.model.convolution import Conv2D
+from wavesim.work.convolution import Conv2D
 
 
 def conv_reference(conv: Conv2D, arrays: Mapping[str, Any]) -> Any:

@@ -13,9 +13,9 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
+from wavesim.work.gemm import Gemm
 from wavesim_gpu.driver.kernel_launch import KernelLaunch
 from wavesim_gpu.kernels.gemm.reference import computed_outputs
 from wavesim_gpu.kernels.stage_backend import OperandPlace, Scratch, StageBackend

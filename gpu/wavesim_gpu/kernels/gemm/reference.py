@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from wavesim.model.epilogue import CacheStore, Rope
-from wavesim.model.kernel import Gemm
+from wavesim.work.gemm import Gemm
+from wavesim.work.gemm.epilogue import CacheStore, Rope
 from wavesim_gpu.driver.device import require_cupy
 
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
-from wavesim.model.rows import Copy
 from wavesim.plan.plan import Plan
+from wavesim.work.rows import Copy
 from wavesim_gpu.driver.kernel_launch import KernelLaunch
 from wavesim_gpu.kernels.rows.row_kernel import (
     ROW_MATRIX,

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from wavesim.model.device import Device
-from wavesim.model.rows import Norm
 from wavesim.plan.plan import Plan
+from wavesim.work.rows import Norm
 from wavesim_gpu.driver.device import require_cupy
 from wavesim_gpu.driver.kernel_launch import KernelLaunch
 from wavesim_gpu.kernels.rows.row_kernel import (

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from wavesim.model.device import Device
-from wavesim.model.rows import Softmax
 from wavesim.plan.plan import Plan
+from wavesim.work.rows import Softmax
 from wavesim_gpu.driver.device import require_cupy
 from wavesim_gpu.driver.kernel_launch import KernelLaunch
 from wavesim_gpu.kernels.attention.dropout import DROPOUT, dropout_params, kept

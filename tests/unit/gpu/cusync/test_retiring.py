@@ -6,12 +6,12 @@ import pytest
 from conv_cases import conv, conv_chain, residual_block
 
 from wavesim.model.accesses import Accesses
-from wavesim.model.convolution_reads import conv_rows
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.coverage import Precedence
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.resolved import resolve
+from wavesim.work.convolution.reads import conv_rows
 from wavesim_gpu.cusync.waits import LAST, retiring_stages, wait_schedule
 
 

@@ -8,12 +8,12 @@ from conv_cases import conv, conv_chain
 from small_pipelines import pair
 
 from wavesim.errors import DeadlockError
-from wavesim.model.convolution_reads import conv_rows
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync
+from wavesim.work.convolution.reads import conv_rows
 from wavesim_gpu.cusync import sync_state
 from wavesim_gpu.cusync.layout import ERROR_BUFFER
 from wavesim_gpu.cusync.sync_state import LIMIT_S, SyncState

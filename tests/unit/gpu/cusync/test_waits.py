@@ -7,7 +7,6 @@ from small_pipelines import SMALL, SQUARE, chain, fork, pair
 from wavesim.errors import DescriptionError
 from wavesim.model.accesses import Accesses
 from wavesim.model.dependency import Dependency, x, y
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.coverage import Precedence
@@ -15,6 +14,7 @@ from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import RowSync, TileSync
 from wavesim.plan.resolved import resolve
 from wavesim.plan.semaphores import semaphore_arrays
+from wavesim.work.gemm import Gemm
 from wavesim_gpu.cusync.layout import ERROR_BUFFER, SYNC_PARAMS, stage_params
 from wavesim_gpu.cusync.sync_state import counter_name, require_fit
 from wavesim_gpu.cusync.waits import LAST, wait_schedule

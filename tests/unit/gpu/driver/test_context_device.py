@@ -7,11 +7,11 @@ import pytest
 from pretended_gpu import pretended_cupy
 
 from wavesim.model.device import load
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.plan import Plan
 from wavesim.plan.schedule import Persistent
+from wavesim.work.gemm import Gemm
 from wavesim_gpu.driver import device
 from wavesim_gpu.run.planned_kernels import kernels_of
 

@@ -3,11 +3,11 @@
 import pytest
 from noted_gpu import noted_calls
 
-from wavesim.model.dependency import gemm_rows
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
+from wavesim.work.gemm import Gemm
+from wavesim.work.gemm.reads import gemm_rows
 from wavesim_gpu.hang import launch_recorder
 from wavesim_gpu.layers.description import MlpCall, MlpShape
 from wavesim_gpu.layers.planned import PlannedMlp

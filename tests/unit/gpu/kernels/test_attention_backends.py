@@ -7,7 +7,6 @@ from attention_layers import decode, decode_layer
 
 from wavesim.errors import DescriptionError
 from wavesim.model.accesses import Accesses
-from wavesim.model.attention import Attention, AttentionDecode
 from wavesim.model.buffers import buffers_of
 from wavesim.model.contents import contents_of
 from wavesim.model.dependency import Dependency, x, y
@@ -16,6 +15,7 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import StreamSync
+from wavesim.work.attention import Attention, AttentionDecode
 from wavesim_gpu.kernels.attention.attention_sm80 import PortableAttention
 from wavesim_gpu.kernels.attention.decode import PortableDecode
 from wavesim_gpu.kernels.backends import backend_of, require_runs

@@ -3,10 +3,10 @@
 import pytest
 
 from wavesim.errors import DescriptionError, DeviceError
-from wavesim.model.attention import Attention
 from wavesim.model.device import load
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
+from wavesim.work.attention import Attention
 from wavesim_gpu.kernels.attention.attention_sm90 import TILES, HopperAttention
 from wavesim_gpu.kernels.backends import backend_of
 from wavesim_gpu.kernels.stage_backend import OperandPlace, Scratch

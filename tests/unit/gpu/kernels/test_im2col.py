@@ -5,10 +5,10 @@ import pytest
 from conv_cases import CASES, PACKED, conv
 
 from wavesim.model.accesses import Accesses
-from wavesim.model.convolution_reads import conv_rows
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
+from wavesim.work.convolution.reads import conv_rows
 from wavesim_gpu.kernels.convolution.im2col import (
     NOWHERE,
     im2col_map,

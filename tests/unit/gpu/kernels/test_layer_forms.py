@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from wavesim.errors import DescriptionError
-from wavesim.model.dependency import gemm_rows
 from wavesim.model.device import load
-from wavesim.model.epilogue import CacheStore, Rope
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
+from wavesim.work.gemm import Gemm
+from wavesim.work.gemm.epilogue import CacheStore, Rope
+from wavesim.work.gemm.reads import gemm_rows
 from wavesim_gpu.kernels.backends import backend_named
 from wavesim_gpu.kernels.gemm.sm90.parameters import LAYER_PARAMS, PARAMS
 

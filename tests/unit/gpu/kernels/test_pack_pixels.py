@@ -7,10 +7,10 @@ from conv_cases import conv
 from wavesim.errors import DescriptionError
 from wavesim.model.accesses import Accesses
 from wavesim.model.device import load
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
+from wavesim.work.gemm import Gemm
 from wavesim_gpu.kernels.convolution.pack_pixels import with_packed_images
 from wavesim_gpu.kernels.convolution.reference import conv_reference
 from wavesim_gpu.run.planned_kernels import kernels_of

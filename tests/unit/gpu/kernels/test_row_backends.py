@@ -4,9 +4,9 @@ import pytest
 
 from wavesim.errors import DescriptionError
 from wavesim.model.device import load
-from wavesim.model.rows import Copy, Norm, Softmax
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
+from wavesim.work.rows import Copy, Norm, Softmax
 from wavesim_gpu.kernels.backends import backend_of
 from wavesim_gpu.kernels.rows.row_kernel import MOST_COLUMNS, VECTOR, RowConfig, config_of
 from wavesim_gpu.kernels.stage_backend import OperandPlace, Scratch

@@ -9,10 +9,10 @@ from noted_gpu import CONTEXT, noted_calls
 
 from wavesim.errors import DescriptionError, DeviceError
 from wavesim.model.dependency import Dependency, x, y
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
+from wavesim.work.gemm import Gemm
 from wavesim_gpu.layers import call_states, calls, planned
 from wavesim_gpu.layers.calls import FailedCallsError, process_log, slot_type
 from wavesim_gpu.layers.candidates import MlpCandidate

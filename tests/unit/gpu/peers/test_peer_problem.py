@@ -9,10 +9,10 @@ import pytest
 
 from wavesim.errors import DescriptionError, DeviceError
 from wavesim.model.accesses import Accesses
-from wavesim.model.collective import Collective
 from wavesim.plan.coverage import Precedence
 from wavesim.plan.plan import check_plan
 from wavesim.plan.resolved import resolve
+from wavesim.work.collective import Collective
 from wavesim_gpu.cusync.waits import wait_schedule
 from wavesim_gpu.kernels.collective import SOURCES
 from wavesim_gpu.kernels.gemm.sm90.tile_config import TILE_CONFIGS

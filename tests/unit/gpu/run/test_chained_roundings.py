@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from numpy_as_cupy import numpy_as_cupy
 
-from wavesim.model.attention import Attention
-from wavesim.model.rows import Norm
+from wavesim.work.attention import Attention
+from wavesim.work.rows import Norm
 from wavesim.workloads.layer_variants import with_cache, with_rope
 from wavesim.workloads.layers import chain_of, transformer_layer
 from wavesim.workloads.models import Model, TransformerShape

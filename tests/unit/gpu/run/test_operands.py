@@ -5,12 +5,13 @@ import pytest
 from numpy_as_cupy import filled, numpy_as_cupy
 
 from wavesim.errors import DescriptionError
-from wavesim.model.dependency import Dependency, gemm_rows, x, y
-from wavesim.model.kernel import Gemm
+from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.regions import View
-from wavesim.model.rows import Norm
 from wavesim.model.stage import Stage
+from wavesim.work.gemm import Gemm
+from wavesim.work.gemm.reads import gemm_rows
+from wavesim.work.rows import Norm
 from wavesim_gpu.driver.element_types import from_float32, to_float32
 from wavesim_gpu.kernels.gemm import reference as gemm_reference
 from wavesim_gpu.run import operands as bound

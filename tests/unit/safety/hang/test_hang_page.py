@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from wavesim.model.description_fields import fields_table
 from wavesim.safety.hang.answer import HangAnswer
 from wavesim.safety.hang.situation_file import load_situation, situation_of
 from wavesim.safety.hang.situation_tables import fields_of
 from wavesim.safety.hang.verdict import judge
+from wavesim.work.description.fields import fields_table
 
 ROOT = Path(__file__).parents[4]
 PAGE = (ROOT / "docs" / "why-hang.md").read_text(encoding="utf-8")

@@ -8,14 +8,11 @@ from simpy import Environment
 
 from wavesim.costs.peer_costs import peer_costs_of
 from wavesim.errors import DeadlockError, DescriptionError
-from wavesim.model.collective import Collective
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import Device, load
-from wavesim.model.host import Host
-from wavesim.model.kernel import Block, Gemm
+from wavesim.model.kernel import Block
 from wavesim.model.link import load_link
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.rows import Norm
 from wavesim.model.stage import Stage
 from wavesim.plan.policy import GridSync, RowSync, TileSync
 from wavesim.sim.peers.program import PeerTimes
@@ -24,6 +21,10 @@ from wavesim.sim.peers.traffic import Traffic
 from wavesim.sim.peers.way import WORDS, PeerWay, parse_way
 from wavesim.trace.metrics import link_rates
 from wavesim.trace.trace import Trace
+from wavesim.work.collective import Collective
+from wavesim.work.collective.host import Host
+from wavesim.work.gemm import Gemm
+from wavesim.work.rows import Norm
 
 DEVICE = load("h200")
 FOUR = DEVICE.with_sm_count(4)

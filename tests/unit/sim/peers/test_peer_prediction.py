@@ -6,16 +6,16 @@ from itertools import pairwise
 import pytest
 
 from wavesim.cli.command_line import main
-from wavesim.model.collective import Collective
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import load
-from wavesim.model.host import Host
 from wavesim.model.link import load_link
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.rows import Norm
 from wavesim.model.stage import Stage
 from wavesim.sim.peers.prediction import forecast, one_gemm
 from wavesim.sim.peers.simulation import best_gemm
+from wavesim.work.collective import Collective
+from wavesim.work.collective.host import Host
+from wavesim.work.rows import Norm
 
 DEVICE = load("h200")
 HOST = Host(2, load_link("h200"), {"gemm": Collective()})

@@ -7,10 +7,8 @@ from peer_search import PeerSearch, TooLargeError
 
 from wavesim.costs.peer_costs import peer_costs_of
 from wavesim.errors import DescriptionError
-from wavesim.model.collective import Collective
 from wavesim.model.device import load
-from wavesim.model.host import Host
-from wavesim.model.kernel import Block, Gemm
+from wavesim.model.kernel import Block
 from wavesim.model.link import load_link
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
@@ -19,6 +17,9 @@ from wavesim.sim.peers.launches import launches_of
 from wavesim.sim.peers.program import PeerTimes
 from wavesim.sim.peers.simulation import require_room
 from wavesim.sim.peers.way import parse_way
+from wavesim.work.collective import Collective
+from wavesim.work.collective.host import Host
+from wavesim.work.gemm import Gemm
 
 DEVICE = load("h200")
 BLOCK = Block(threads=384, registers=168, dynamic_shared_bytes=200_000)

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from wavesim.errors import DescriptionError
-from wavesim.model.description import load_description
 from wavesim.model.device import load
-from wavesim.model.kernel import Gemm
 from wavesim.tuning.crossover.crossing import crossover_of
 from wavesim.tuning.crossover.family import DescribedFamily, MlpFamily, mlp_of
 from wavesim.tuning.crossover.gains import read_ways, ways_of
+from wavesim.work.description.reader import load_description
+from wavesim.work.gemm import Gemm
 from wavesim.workloads.models import all_models
 
 H200 = load("h200")

@@ -134,7 +134,7 @@ def _bytes_of(setting: Setting, size: tuple[int, int, int]) -> int:
     """Of what peers may reach."""
     if setting.part not in ("times", "alone", "both"):
         return 0  # one program, or a few small ones
-    from wavesim.model.collective import Collective  # noqa: PLC0415  # only for these
+    from wavesim.work.collective import Collective  # noqa: PLC0415  # only for these
     from wavesim_gpu.bench.kinds.two_gpus.variants import variants_of  # noqa: PLC0415  # as above
     from wavesim_gpu.peers.regions import layout_of  # noqa: PLC0415  # as above
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch.distributed as dist
 
 from wavesim.errors import DescriptionError
-from wavesim.model.collective import Collective
+from wavesim.work.collective import Collective
 from wavesim_gpu.bench.kinds.two_gpus.cases import Setting, SharedCase, relative_error
 from wavesim_gpu.bench.kinds.two_gpus.variants import problem_of
 from wavesim_gpu.driver.device import require_cupy

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from wavesim.errors import DeadlockError
-from wavesim.model.collective import Collective
+from wavesim.work.collective import Collective
 from wavesim_gpu.bench.kinds.two_gpus.cases import (
     Setting,
     SharedCase,

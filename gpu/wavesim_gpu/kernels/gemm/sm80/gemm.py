@@ -13,8 +13,8 @@ import numpy as np
 
 from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
-from wavesim.model.kernel import Gemm
 from wavesim.plan.plan import Plan
+from wavesim.work.gemm import Gemm
 from wavesim_gpu.cusync.layout import GEMM_PARAMS
 from wavesim_gpu.driver.kernel_launch import KernelLaunch
 from wavesim_gpu.kernels.gemm.gemm_backend import Addresses, AddressField, GemmBackend, Operand

@@ -5,8 +5,8 @@ stage and then those of the second, with no launch and no empty pipeline between
 """
 
 from wavesim.errors import DescriptionError
-from wavesim.model.kernel import Gemm
 from wavesim.model.pipeline import Pipeline
+from wavesim.work.gemm import Gemm
 from wavesim_gpu.kernels.gemm.gemm_backend import SPACES
 
 

@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 from wavesim.errors import DescriptionError, DeviceError
 from wavesim.model.device import Device
-from wavesim.model.kernel import ACTIVATIONS, Gemm
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
+from wavesim.work.gemm import ACTIVATIONS, Gemm
 from wavesim_gpu.driver.kernel_launch import KernelLaunch
 from wavesim_gpu.kernels.gemm.gemm_backend import SPACES, Addresses, AddressField, GemmBackend, TileShape
 from wavesim_gpu.kernels.gemm.sm90.fused_stages import two_alike

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from wavesim.errors import DescriptionError
-from wavesim.model.epilogue import CacheStore
-from wavesim.model.kernel import Gemm
+from wavesim.work.gemm import Gemm
+from wavesim.work.gemm.epilogue import CacheStore
 from wavesim_gpu.kernels.gemm.gemm_backend import Addresses, AddressField, Operand
 from wavesim_gpu.kernels.gemm.sm90.tensor_map import (
     ELEMENT_BYTES,

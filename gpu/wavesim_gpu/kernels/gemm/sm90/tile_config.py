@@ -6,7 +6,7 @@ buffers per warpgroup.
 
 from dataclasses import dataclass, replace
 
-from wavesim.model.kernel import Gemm
+from wavesim.work.gemm import Gemm
 from wavesim_gpu.kernels.gemm.sm90.tensor_map import ELEMENT_BYTES, PANEL
 
 TILE_K = 64

@@ -5,12 +5,10 @@ attention reads `Attention(..., cached=512, kv_rows=4096)`. Both are right by th
 would read the second sequence 2,048 rows too far down.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
 
 from wavesim.errors import DescriptionError
-from wavesim.model.attention import Attention, AttentionDecode
-from wavesim.model.dependency import Dependency
-from wavesim.model.kernel import Gemm
 from wavesim.model.regions import View
 from wavesim.model.stage import Stage
 
@@ -18,31 +16,27 @@ Disagreement = tuple[str, object, object]  # what it is about, the product's val
 PAIRS = (("k_cache", "k"), ("v_cache", "v"))
 
 
-def require_caches_agree(stages: Sequence[Stage], dependencies: Iterable[Dependency]) -> None:
+def require_caches_agree(attention: Stage, stages: Sequence[Stage], producers: Sequence[str]) -> None:
     """Raises `DescriptionError` where a product's cache or RoPE and its attention's keys are not the same.
 
-    They belong together where the cache lies in one buffer, or, where neither stage names its buffers,
-    where attention needs the product's tiles. The error names both stages, both values and the fix.
+    They belong together where the cache lies in one buffer, or, where neither stage names its buffers, where
+    attention needs the product's tiles: `producers` names all that it needs. The error names both stages,
+    both values and the fix.
     """
-    needed = {one.consumer.stage.name: one.producers for one in dependencies}
-    for attention in stages:
-        if isinstance(attention.work, Attention | AttentionDecode):
-            for product in stages:
-                if isinstance(product.work, Gemm) and (product.work.cache or product.work.rope):
-                    is_needed = product.name in needed.get(attention.name, ())
-                    _require_pair(product, product.work, attention, attention.work, is_needed=is_needed)
+    for product in stages:
+        if product.work.is_product and (product.gemm.cache or product.gemm.rope):
+            _require_pair(product, attention, is_needed=product.name in producers)
 
 
-def _require_pair(
-    product: Stage, gemm: Gemm, attention: Stage, work: Attention | AttentionDecode, *, is_needed: bool
-) -> None:
-    found: list[Disagreement] = []
+def _require_pair(product: Stage, attention: Stage, *, is_needed: bool) -> None:
+    gemm, work = product.gemm, cast("Any", attention.work)
+    pairs: list[Disagreement] = []
     if gemm.cache is not None and _is_one_cache(product, attention, is_needed=is_needed):
-        found += _of_cache(gemm, work)
-        found += _of_places(product, attention)
+        pairs += _of_cache(gemm, work)
+        pairs += _of_places(product, attention)
     if gemm.rope is not None and is_needed:
-        found += _of_rope(gemm, work)
-    for what, stored, read in found:
+        pairs += _of_rope(gemm, work)
+    for what, stored, read in pairs:
         if stored != read:
             raise DescriptionError(
                 f"stages {product.name} and {attention.name} disagree on K and V: {what} is {stored} in "
@@ -59,9 +53,8 @@ def _is_one_cache(product: Stage, attention: Stage, *, is_needed: bool) -> bool:
     return bool(stored & read)
 
 
-def _of_cache(gemm: Gemm, work: Attention | AttentionDecode) -> Iterator[Disagreement]:
-    cache, (length, stores) = gemm.cache, _own_rows(work)
-    assert cache is not None, "whoever asks has looked"
+def _of_cache(gemm: Any, work: Any) -> Iterator[Disagreement]:
+    cache, length, stores = gemm.cache, work.new_rows, getattr(work, "appends", False)
     yield "who stores the new rows", "this product", "attention too (appends)" if stores else "this product"
     yield "rows of a sequence (rows; length)", cache.rows, length
     yield "sequences", gemm.m // cache.rows, work.sequences
@@ -83,15 +76,9 @@ def _place(view: View) -> str:
     return f"row {view.row}, column {view.column} of {view.buffer!r}"
 
 
-def _of_rope(gemm: Gemm, work: Attention | AttentionDecode) -> Iterator[Disagreement]:
-    rope, (length, _) = gemm.rope, _own_rows(work)
-    assert rope is not None, "whoever asks has looked"
+def _of_rope(gemm: Any, work: Any) -> Iterator[Disagreement]:
+    rope, length = gemm.rope, work.new_rows
     yield "the size of a rotated head (head_dim)", rope.head_dim, work.head_dim
     yield "heads of Q and K (heads; heads + kv_heads)", rope.heads, work.heads + work.kv_heads
     yield "rows of a sequence (rows; length)", rope.rows, length
     yield "the first position (first; cached)", rope.first, work.cached
-
-
-def _own_rows(work: Attention | AttentionDecode) -> tuple[int, bool]:
-    """New rows of a sequence, and whether attention stores them itself."""
-    return (work.length, False) if isinstance(work, Attention) else (1, work.appends)

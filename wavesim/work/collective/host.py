@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wavesim.errors import DescriptionError
-from wavesim.model.collective import KINDS, SHOTS, Collective, across
-from wavesim.model.description_fields import COLLECTIVES, GPUS
-from wavesim.model.description_table import DescriptionTable
 from wavesim.model.link import Link, load_link
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import MOST_DEVICES
 from wavesim.safe_io.bounds import MOST_NS, shown
+from wavesim.work.collective import KINDS, SHOTS, Collective, across
+from wavesim.work.description.fields import COLLECTIVES, GPUS
+from wavesim.work.description.table import DescriptionTable
 
 MOST_LATE_US = 1e6
 

@@ -9,15 +9,16 @@ from pathlib import Path
 
 from wavesim.errors import DescriptionError
 from wavesim.model import device as devices
-from wavesim.model.convolution import Conv2D
-from wavesim.model.description import Description
-from wavesim.model.description_convolution import convolution_lines, written_needs
-from wavesim.model.description_layers import epilogue_lines, layer_work_lines
-from wavesim.model.host import Host
-from wavesim.model.kernel import Gemm, Kernel
+from wavesim.model.kernel import Kernel
 from wavesim.model.stage import Stage
 from wavesim.model.tile_set_text import written_tile_set
 from wavesim.safe_io.writing import write_text
+from wavesim.work.collective.host import Host
+from wavesim.work.convolution import Conv2D
+from wavesim.work.description.convolution import convolution_lines, written_needs
+from wavesim.work.description.layers import epilogue_lines, layer_work_lines
+from wavesim.work.description.reader import Description
+from wavesim.work.gemm import Gemm
 
 DELETE = "\x7f"  # the one ASCII character that JSON leaves as it is and TOML refuses
 

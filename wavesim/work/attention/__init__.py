@@ -5,17 +5,23 @@ Example: `Attention("attention", sequences=1, length=1024, heads=12, kv_heads=12
 the causal mask, block 0 reads one of 8 and block 7 all: its tiles are unequal, and which come first matters.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from wavesim.errors import DescriptionError
-from wavesim.model.kernel import Block, Grid, Kernel, require_positive
+from wavesim.model.device import Device
+from wavesim.model.kernel import MAX_GRID_YZ, Block, Grid, Kernel, MainLoop, TiledWork, require_positive
+from wavesim.model.occupancy import occupancy_of
 from wavesim.model.regions import ELEMENT_BYTES, Matrix, Read, Region, Write
+from wavesim.work.attention.kv_cache import require_caches_agree
 
 HEAD_DIMS = (64, 128)
 ATTENTION_BLOCK = Block(threads=384, registers=168, dynamic_shared_bytes=200_704)
 DECODE_BLOCK = Block(threads=128, registers=168, dynamic_shared_bytes=98_304)
+
+SLOTS = 3  # blocks of keys on their way to a thread block at once
+TOO_CLOSE = 1.05  # what the estimate cannot tell apart: the fewest splits are taken
 
 
 def require_groups(owner: str, heads: int, kv_heads: int) -> None:
@@ -50,7 +56,7 @@ def _require_dropout(owner: str, dropout: float) -> None:
 
 
 @dataclass(frozen=True)
-class Attention:
+class Attention(TiledWork):
     """Prefill: `length` queries of each sequence attend to `cached` earlier keys and to their own.
 
     Operands: q (sequences * length, heads * head_dim), k and v (sequences * kv_rows, kv_heads * head_dim),
@@ -60,6 +66,10 @@ class Attention:
     `tile_n` keys, which are the work items. `dropout` drops scores after the softmax, by `seed`, whatever
     the tiles. Raises `DescriptionError` for head sizes without kernel and a cache too short.
     """
+
+    word = "attention"
+    attends = True
+    main_loop = MainLoop(1, "producer-warp")  # it looks at semaphores block after block of keys
 
     name: str
     sequences: int
@@ -118,6 +128,29 @@ class Attention:
     def scale(self) -> float:
         """Of the scores: 1 / sqrt(head_dim)."""
         return float(self.head_dim**-0.5)
+
+    def reading_cache(self, cached: int, capacity: int) -> "Attention":
+        """The same, with all keys in a cache, its own among them, behind so many earlier ones."""
+        return replace(self, cached=cached, kv_rows=capacity)
+
+    @property
+    def new_rows(self) -> int:
+        """Of a sequence, which attend and whose keys are new."""
+        return self.length
+
+    @property
+    def looks(self) -> int:
+        """Blocks of keys of the longest tile."""
+        return max(self.items(0, y, 0) for y in range(self.grid.y))
+
+    @property
+    def row_weights(self) -> tuple[float, ...]:
+        """Under the causal mask, blocks of keys that a tile row reads."""
+        return tuple(float(self.items(0, y, 0)) for y in range(self.grid.y)) if self.is_causal else ()
+
+    def require_agrees(self, own: Any, stages: Sequence[Any], producers: Sequence[str]) -> None:
+        """Raises `DescriptionError` for a product that stores another KV cache than this reads."""
+        require_caches_agree(own, stages, producers)
 
     def query_rows(self, y: int) -> tuple[int, int, int]:
         """Sequence of tile row y, and its query rows within the sequence, half-open."""
@@ -179,7 +212,7 @@ class Attention:
 
 
 @dataclass(frozen=True)
-class AttentionDecode:
+class AttentionDecode(TiledWork):
     """Decode: one query of each sequence attends to `cached` keys and to its own, the KV heads side by side.
 
     Operands: q (sequences, heads * head_dim), k and v (sequences * kv_rows, kv_heads * head_dim), out as q.
@@ -190,6 +223,9 @@ class AttentionDecode:
     sequences differ: operand lengths (sequences, 1), int32, says how many keys each has with its own, from 1
     to cached + 1, and where the new row goes; it is there before the run. Others' outputs are NaN.
     """
+
+    word = "decode"
+    attends = True
 
     name: str
     sequences: int
@@ -261,6 +297,28 @@ class AttentionDecode:
         """Of the scores: 1 / sqrt(head_dim)."""
         return float(self.head_dim**-0.5)
 
+    def reading_cache(self, cached: int, capacity: int) -> "AttentionDecode":
+        """The same, with all keys in a cache that another kernel fills; `cached` is as here, or 0."""
+        if cached not in (0, self.cached):
+            raise DescriptionError(
+                f"cached is {cached}; decode attention {self.name} has {self.cached}. Give cached to "
+                "transformer_layer"
+            )
+        return replace(self, kv_rows=capacity, appends=False)
+
+    def with_splits_for(self, device: Device) -> "AttentionDecode":
+        """The same with as many splits of the keys as keep a device's memory busy (`best_splits`)."""
+        return replace(self, splits=best_splits(self, device))
+
+    @property
+    def new_rows(self) -> int:
+        """Of a sequence."""
+        return 1
+
+    def require_agrees(self, own: Any, stages: Sequence[Any], producers: Sequence[str]) -> None:
+        """Raises `DescriptionError` for a product that stores another KV cache than this reads."""
+        require_caches_agree(own, stages, producers)
+
     def blocks_of(self, z: int) -> tuple[int, int]:
         """The blocks of keys, half-open, of split z; the device divides the same way."""
         return self.key_blocks * z // self.splits, self.key_blocks * (z + 1) // self.splits
@@ -326,3 +384,27 @@ class AttentionDecode:
         flops = 4 * self.sequences * self.heads * self.head_dim * self.keys
         moved = self.kv_bytes + 2 * ELEMENT_BYTES[self.dtype] * self.sequences * self.columns
         return Kernel(self.name, self.grid, self.block, flops // self.grid.size, moved // self.grid.size)
+
+
+def best_splits(work: AttentionDecode, device: Device) -> int:
+    """The fewest splits whose estimated time is within `TOO_CLOSE` of the shortest, whatever `work.splits`.
+
+    Assumed: the blocks that are resident share the memory's bandwidth, of which one block cannot use more
+    than an SM's part. A wave begins with empty slots, and combining takes about as long as filling these.
+    """
+    slots = device.sm_count * occupancy_of(device, work.block).blocks_per_sm
+    most = min(work.key_blocks, MAX_GRID_YZ)
+    times = {splits: _time(work, device.sm_count, slots, splits) for splits in range(1, most + 1)}
+    bound = TOO_CLOSE * min(times.values())
+    return min(splits for splits, time in times.items() if time <= bound)
+
+
+def _time(work: AttentionDecode, sm_count: int, slots: int, splits: int) -> float:
+    """In bytes of one SM's part of the bandwidth."""
+    waves, rest = divmod(work.sequences * work.kv_heads * splits, slots)
+    shares = (waves * slots + (max(rest, sm_count) if rest else 0)) / sm_count
+    block = work.tile_n * 2 * ELEMENT_BYTES[work.dtype] * work.head_dim
+    reading = shares * -(-work.key_blocks // splits) * block
+    filling = (waves + (rest > 0) + (splits > 1)) * SLOTS * block
+    sums = splits * (work.heads // work.kv_heads) * work.head_dim * ELEMENT_BYTES["fp32"]
+    return reading + filling + (sums if splits > 1 else 0)

@@ -28,17 +28,18 @@ from typing import get_args
 from wavesim.errors import DescriptionError, RecordingError
 from wavesim.model import device as devices
 from wavesim.model.dependency import Dependency, x, y
-from wavesim.model.description_convolution import convolution_of, tiles_of_name
-from wavesim.model.description_fields import DEPENDENCIES, PLANS, STAGES, TOP
-from wavesim.model.description_layers import EPILOGUES, epilogue_of, key_weights, layer_work_of
-from wavesim.model.description_table import DescriptionTable
 from wavesim.model.device import Device
-from wavesim.model.host import Host, host_of
-from wavesim.model.kernel import ACTIVATIONS, WAIT_PLACES, Block, Carveout, Gemm, Grid, Kernel, MainLoop
+from wavesim.model.kernel import WAIT_PLACES, Block, Carveout, Grid, Kernel, MainLoop, Work
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.stage import LEAST_WEIGHT, MOST_WEIGHT, Stage, Work
+from wavesim.model.stage import LEAST_WEIGHT, MOST_WEIGHT, Stage
 from wavesim.model.tile_set_text import parse_tile_set
 from wavesim.safe_io.documents import read_toml
+from wavesim.work.collective.host import Host, host_of
+from wavesim.work.description.convolution import convolution_of, tiles_of_name
+from wavesim.work.description.fields import DEPENDENCIES, PLANS, STAGES, TOP
+from wavesim.work.description.layers import EPILOGUES, epilogue_of, key_weights, layer_work_of
+from wavesim.work.description.table import DescriptionTable
+from wavesim.work.gemm import ACTIVATIONS, Gemm
 
 # A kernel's: a quarter of an hour, so that sums over all blocks stay far below 64 bits of nanoseconds.
 MAX_KERNEL_US, MAX_WORK = 1e9, 1e18

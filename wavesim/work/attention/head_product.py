@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from wavesim.errors import DescriptionError
-from wavesim.model.attention import require_cache_rows, require_groups
-from wavesim.model.kernel import Block, Grid, Kernel, require_positive
+from wavesim.model.kernel import Block, Grid, Kernel, TiledWork, require_positive
 from wavesim.model.regions import ELEMENT_BYTES, Matrix, Read, Region, Write
+from wavesim.work.attention import require_cache_rows, require_groups
 
 Product = Literal["scores", "context"]
 ROW_UNIT = 8  # elements that are loaded at once
@@ -24,7 +24,7 @@ HEAD_PRODUCT_BLOCK = Block(threads=128, registers=216, static_shared_bytes=128, 
 
 
 @dataclass(frozen=True)
-class HeadProduct:
+class HeadProduct(TiledWork):
     """The product "scores" is scale Q K^T by heads; "context" is P V, of weights P over all keys.
 
     Operands of the scores: a (sequences * length, heads * head_dim), b (sequences * length, kv_heads *
@@ -35,6 +35,8 @@ class HeadProduct:
     them. A tile is `tile_m` query rows by `tile_n` columns of one head of one sequence. Raises
     `DescriptionError` for head sizes and numbers of keys without kernel, and a cache too short.
     """
+
+    word = "head_product"
 
     name: str
     product: Product

@@ -12,10 +12,10 @@ from typing import Any
 
 from wavesim.errors import DescriptionError, RecordingError
 from wavesim.model import device as devices
-from wavesim.model.described_field import Field
-from wavesim.model.description_fields import example, names
 from wavesim.safe_io.bounds import bounded_text, real, shown
 from wavesim.safe_io.escaping import one_line
+from wavesim.work.description.described_field import Field
+from wavesim.work.description.fields import example, names
 
 LONGEST_NAME = 40  # of an unknown field, for which a near one is looked up
 KIND_TEXT: Mapping[Any, str] = {str: "a text", int: "an integer", list: "a list", bool: "true or false"}

@@ -13,13 +13,13 @@ Example:
 from collections.abc import Iterator, Mapping
 
 from wavesim.errors import DescriptionError
-from wavesim.model.convolution import Conv2D
-from wavesim.model.convolution_reads import images_read, residual_read
 from wavesim.model.dependency import Dependency
-from wavesim.model.description_fields import CONVOLUTION
-from wavesim.model.description_table import DescriptionTable
 from wavesim.model.kernel import Block, Carveout
 from wavesim.model.stage import Stage, TileSet
+from wavesim.work.convolution import Conv2D
+from wavesim.work.convolution.reads import images_read, residual_read
+from wavesim.work.description.fields import CONVOLUTION
+from wavesim.work.description.table import DescriptionTable
 
 GIVEN = ("images", "height", "width", "channels", "filters")
 USUAL_TILE_K = 32  # channels of a k-block, as of `Conv2D`

@@ -6,8 +6,8 @@ places. `docs/describe-your-kernels.md` has these tables; a test keeps the two i
 
 from collections.abc import Mapping
 
-from wavesim.model.described_field import Field
-from wavesim.model.description_layer_fields import (
+from wavesim.work.description.described_field import Field
+from wavesim.work.description.layer_fields import (
     ATTENTION,
     CACHE,
     COPY,

@@ -5,11 +5,11 @@ stride 1 also reads the pixel rows above and below, up to the image's border, fr
 """
 
 from wavesim.errors import DescriptionError
-from wavesim.model.convolution import Conv2D
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.index import Index
 from wavesim.model.stage import Stage, TileSet
-from wavesim.model.window import Window
+from wavesim.work.convolution import Conv2D
+from wavesim.work.convolution.window import Window
 
 
 def conv_rows(producer: Stage, consumer: Stage, residual: Stage | None = None) -> Dependency:

@@ -6,7 +6,7 @@ Example: `rope = { heads = 40, head_dim = 128 }` of a QKV product.
 
 from dataclasses import replace
 
-from wavesim.model.described_field import Field
+from wavesim.work.description.described_field import Field
 
 FIRST = Field("first", "rows", "of a sequence that were there before", "0", "-", "first = 512")
 ROWS = Field("rows", "rows", "of the product for a sequence", "`m`", "-", "rows = 512")

@@ -6,25 +6,26 @@ grid is 1 column by 25 rows, and one tile covers four and a half pixel rows.
 Source: CUTLASS, implicit GEMM convolution; cuSync paper, IV-B.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Literal, TypeVar
 
 from wavesim.errors import DescriptionError
-from wavesim.model.kernel import MAX_GRID_YZ, Block, Carveout, Grid, Kernel, require_positive
+from wavesim.model.kernel import MAX_GRID_YZ, Block, Carveout, Grid, Kernel, TiledWork, require_positive
 from wavesim.model.regions import Matrix, Read, Region, Write
 from wavesim.model.reprs import repr_text
-from wavesim.model.window import Tap, Window
 from wavesim.safe_io.bounds import shown
+from wavesim.work.convolution.window import Tap, Window
 
+T = TypeVar("T")
 CHANNEL_UNIT = 8  # 16 bytes: what a pixel's channels are loaded by, and an output's are stored by
 MOST_K_BLOCKS = 2**22  # of all tile rows: their pixels are told apart k-block by k-block
 SIZES = ("images", "height", "width", "channels", "filters", "tile_m", "tile_n", "tile_k", "split_k")
 
 
 @dataclass(frozen=True)
-class Conv2D:
+class Conv2D(TiledWork):
     """C = relu(convolution of A + bias + residual): `images` of (height, width, channels) to `filters`.
 
     NHWC; fp16 or bf16 in, fp32 accumulate. The filter is `kernel_size` x `kernel_size`, an odd number, moved
@@ -35,6 +36,9 @@ class Conv2D:
     `activation` ("relu" or None) are its epilogue. With `awaits_halo=False` it reads pixels of other tiles'
     rows without waiting for them, as the published code does. Raises `DescriptionError`.
     """
+
+    word = "convolution"
+    loads_weights = True
 
     name: str
     images: int
@@ -207,6 +211,25 @@ class Conv2D:
     def writes(self, x: int, y: int) -> Iterable[Write]:
         """Its tile of C."""
         yield Write("c", self._outputs(x, y))
+
+    @property
+    def iterations(self) -> int:
+        """K-blocks of a block."""
+        return -(-self.k_block_count // self.split_k)
+
+    @property
+    def is_read_by_rows(self) -> bool:
+        """All tiles of a row read the same pixels; a residual's tiles differ."""
+        return not self.has_residual
+
+    @property
+    def is_shifted(self) -> bool:
+        """Its taps read pixels around its own."""
+        return True
+
+    def made_operands(self, makers: Sequence[T]) -> Mapping[str, T]:
+        """The images by the producer that is named first, the residual by the second."""
+        return dict(zip(("a", "residual"), makers, strict=False))
 
     def _runs(self, tap: int, top: int, bottom: int) -> list[tuple[int, int]]:
         """Pixels that a tap of a tile's rows reads, or a row of taps; without the halo, those of the same

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from wavesim.errors import DescriptionError
-from wavesim.model.kernel import Block, Grid, Kernel, require_positive
+from wavesim.model.kernel import Block, Grid, Kernel, TiledWork, require_positive
 from wavesim.model.regions import ELEMENT_BYTES, Matrix, Read, Region, Write
 
 COPY_BLOCK = Block(threads=256, registers=64)
@@ -27,13 +27,15 @@ def row_block(columns: int) -> Block:
 
 
 @dataclass(frozen=True)
-class Norm:
+class Norm(TiledWork):
     """out = norm(h) * weight (+ bias), h = x (+ residual), by rows; h is kept as `sum` with a residual.
 
     Operands: x, residual, sum, out (m, columns), weight and bias (1, columns). "rms" divides by the root of
     the mean square, "layer" subtracts the mean first and adds a bias. fp32 inside. `sum` may be the
     residual's own buffer.
     """
+
+    word = "norm"
 
     name: str
     m: int
@@ -72,10 +74,6 @@ class Norm:
     def _rows(self, y: int) -> Region:
         return Region(y * self.tile_m, min((y + 1) * self.tile_m, self.m), 0, self.columns)
 
-    def items(self, x: int, y: int, z: int) -> int:
-        """One: all rows at once."""
-        return 1
-
     def reads(self, x: int, y: int, z: int) -> Iterable[Read]:
         """Whole rows."""
         yield Read("x", self._rows(y))
@@ -101,7 +99,7 @@ class Norm:
 
 
 @dataclass(frozen=True)
-class Softmax:
+class Softmax(TiledWork):
     """Softmax over the keys of attention's scores, of `sequences` x `heads` matrices (length, keys).
 
     out = softmax(scale * scores). Operands: scores and out, both (sequences * length, heads * keys): a row
@@ -109,6 +107,8 @@ class Softmax:
     Dropout "after" the softmax, or "before" it as the paper's text has it; the mask hides keys after a
     query's own.
     """
+
+    word = "softmax"
 
     name: str
     sequences: int
@@ -157,10 +157,6 @@ class Softmax:
         top, bottom = block * self.tile_m, min((block + 1) * self.tile_m, self.length)
         return Region(top, bottom, x * self.keys, (x + 1) * self.keys).moved(sequence * self.length, 0)
 
-    def items(self, x: int, y: int, z: int) -> int:
-        """One: all keys at once."""
-        return 1
-
     def reads(self, x: int, y: int, z: int) -> Iterable[Read]:
         """All keys of its rows."""
         yield Read("scores", self._rows(x, y))
@@ -178,8 +174,10 @@ class Softmax:
 
 
 @dataclass(frozen=True)
-class Copy:
+class Copy(TiledWork):
     """out = x, by tiles of `tile_m` x `tile_n`."""
+
+    word = "copy"
 
     name: str
     m: int
@@ -209,10 +207,6 @@ class Copy:
     def _tile(self, x: int, y: int) -> Region:
         top, left = y * self.tile_m, x * self.tile_n
         return Region(top, min(top + self.tile_m, self.m), left, min(left + self.tile_n, self.columns))
-
-    def items(self, x: int, y: int, z: int) -> int:
-        """One."""
-        return 1
 
     def reads(self, x: int, y: int, z: int) -> Iterable[Read]:
         """Its tile."""

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 from wavesim.errors import DescriptionError
 from wavesim.model.dependency import Dependency, Index, as_index, x, y
-from wavesim.model.kernel import Block, Gemm, Grid, Kernel
+from wavesim.model.kernel import Block, Grid, Kernel, Work
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import MOST_DEVICES, Axis, Stage, TileSet
 from wavesim.safe_io.bounds import shown
@@ -50,17 +50,34 @@ class Collective:
 
 
 @dataclass(frozen=True)
-class SharedTiles:
+class SharedTiles(Work):
     """The work of a collective's stage on one rank: per tile, read `inputs` copies, add them, store the sum.
 
     `stores_to`: the other ranks that get every tile whoever reads it there. `tile_bytes`: of one tile.
     """
+
+    word = "collective"
 
     name: str
     grid: Grid
     tile_bytes: int
     inputs: int
     stores_to: tuple[int, ...] = ()
+
+    @property
+    def bytes_of_tile(self) -> int:
+        """As given."""
+        return self.tile_bytes
+
+    @property
+    def shared_inputs(self) -> int:
+        """Copies of a tile that it adds up."""
+        return self.inputs
+
+    @property
+    def shared_with(self) -> tuple[int, ...]:
+        """The other GPUs that get every tile."""
+        return self.stores_to
 
     @property
     def block(self) -> Block:
@@ -76,19 +93,13 @@ class SharedTiles:
 
 def tile_bytes_of(stage: Stage) -> int:
     """What a tile of a stage holds in bytes. Raises `DescriptionError` where its work does not say."""
-    work = stage.work
-    if isinstance(work, Gemm):
-        return ELEMENT_BYTES * min(work.tile_m, work.m) * min(work.tile_n, work.columns)
-    if isinstance(work, SharedTiles):
-        return work.tile_bytes
-    rows, columns = (getattr(work, name, 0) for name in ("tile_m", "columns"))
-    if not rows or not columns:
+    size = stage.work.bytes_of_tile
+    if size is None:
         raise DescriptionError(
-            f"stage {stage.name} is a {type(work).__name__}, which does not say how many bytes its tiles "
-            "hold, "
-            "and a link has to carry them; describe it as a Gemm, a Norm or SharedTiles"
+            f"stage {stage.name} is a {type(stage.work).__name__}, which does not say how many bytes its "
+            "tiles hold, and a link has to carry them; describe it as a Gemm, a Norm or SharedTiles"
         )
-    return int(ELEMENT_BYTES * rows * columns)
+    return size
 
 
 def across(pipeline: Pipeline, ranks: int, collectives: Mapping[str, Collective]) -> Pipeline:

@@ -23,10 +23,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, get_args
 
-from wavesim.model.attention import Attention, AttentionDecode
-from wavesim.model.decode_splits import best_splits
-from wavesim.model.described_field import Field
-from wavesim.model.description_layer_fields import (
+from wavesim.model.device import Device
+from wavesim.model.kernel import Block, Work
+from wavesim.model.regions import MOST_INDEX
+from wavesim.safe_io.bounds import whole
+from wavesim.work.attention import Attention, AttentionDecode, best_splits
+from wavesim.work.attention.head_product import HeadProduct, Product
+from wavesim.work.description.described_field import Field
+from wavesim.work.description.layer_fields import (
     ATTENTION,
     CACHE,
     COPY,
@@ -36,15 +40,10 @@ from wavesim.model.description_layer_fields import (
     ROPE,
     SOFTMAX,
 )
-from wavesim.model.description_table import DescriptionTable
-from wavesim.model.device import Device
-from wavesim.model.epilogue import CacheStore, Rope
-from wavesim.model.head_product import HeadProduct, Product
-from wavesim.model.kernel import Block, Gemm
-from wavesim.model.regions import MOST_INDEX
-from wavesim.model.rows import Copy, DropoutPlace, Norm, NormKind, Softmax
-from wavesim.model.stage import Work
-from wavesim.safe_io.bounds import whole
+from wavesim.work.description.table import DescriptionTable
+from wavesim.work.gemm import Gemm
+from wavesim.work.gemm.epilogue import CacheStore, Rope
+from wavesim.work.rows import Copy, DropoutPlace, Norm, NormKind, Softmax
 
 EPILOGUES = ("bias", "residual", "rope", "cache")  # of a product, by their fields
 SAID = (

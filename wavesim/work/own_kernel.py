@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.errors import DescriptionError
-from wavesim.model.kernel import Kernel, require_positive
+from wavesim.model.kernel import Kernel, TiledWork, require_positive
 from wavesim.model.regions import Matrix, Read, Write
 
 TileReads = Callable[[int, int, int], Iterable[Read]]
@@ -20,7 +20,7 @@ Reference = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
-class OwnKernel:
+class OwnKernel(TiledWork):
     """`launch` says grid, block and cost; `tile_reads(x, y, z)` and `tile_writes(x, y)` what a tile touches,
     when.
 
@@ -31,6 +31,8 @@ class OwnKernel:
     calls `launch_dependents` and, where it has no semaphores, `wait_for_previous_grid`. `reference` makes all
     written operands, float32, of all operands as float32 arrays.
     """
+
+    word = "own"
 
     name: str
     launch: Kernel
