@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from wavesim.predict.defaults import default_costs as default_costs
     from wavesim.predict.defaults import described_costs as described_costs
     from wavesim.predict.kernel_times import costs_from_kernel_times as costs_from_kernel_times
-    from wavesim.predict.verdict import verdict_on as verdict_on
+    from wavesim.predict.recommendation import verdict_on as verdict_on
     from wavesim.safety.deadlock import safety_of as safety_of
     from wavesim.safety.verdict import SafetyVerdict as SafetyVerdict
     from wavesim.sim.simulation import simulate as simulate
@@ -115,7 +115,7 @@ else:
         "plan.sync": "KernelBoundary Semaphores",
         "predict.defaults": "default_costs described_costs",
         "predict.kernel_times": "costs_from_kernel_times",
-        "predict.verdict": "verdict_on",
+        "predict.recommendation": "verdict_on",
         "sim.simulation": "simulate",
         "trace.trace": "Trace",
         "tuning.search": "tune",

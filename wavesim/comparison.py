@@ -7,6 +7,7 @@ measures live; without one it takes the recordings that ship with wavesim, and s
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from wavesim.costs.calibration_checks import contradictions
@@ -32,7 +33,7 @@ from wavesim.predict.shared_placement import placement_caveat
 from wavesim.recordings.runner import Runner, measured_traces
 from wavesim.safe_io.annotated import require_types, tuple_of
 from wavesim.safe_io.bounds import whole
-from wavesim.safe_io.escaping import lines
+from wavesim.safe_io.escaping import WIDTH, lines
 from wavesim.safety.deadlock import safety_of
 from wavesim.safety.verdict import SafetyVerdict
 from wavesim.trace.trace import Trace
@@ -121,18 +122,43 @@ class Comparison:
         return comparison_html(self)
 
     def table(self) -> str:
-        """Plain text: size, plan, predicted, measured, error."""
-        width = max(24, *(len(row.label) + 1 for row in self.rows))
-        lines = [f"{'plan':<{width}}{'order':<12}{'predicted':>22}{'measured':>22}{'error':>8}"]
-        for row in self.rows:
-            predicted = f"{row.predicted_ns / 1e3:.1f} us {row.predicted_points:+.1f}"
-            measured, error = "-", ""
-            if row.measured_ns is not None:
-                points = row.measured_points.median if row.measured_points else 0.0
-                measured = f"{row.measured_ns / 1e3:.1f} us {points:+.1f}"
-                error = "" if row.error_points is None else f"{row.error_points:+.1f}"
-            lines.append(f"{row.label:<{width}}{row.order:<12}{predicted:>22}{measured:>22}{error:>8}")
-        return "\n".join([*lines, *self.shown_notes])
+        """Plain text: a row per plan with its time, gain and interval, and what was measured beside it."""
+        is_measured = self._is_measured
+        orders = {row.order for row in self.rows}
+        names = [row.label + (f", {row.order}" if len(orders) > 1 else "") for row in self.rows]
+        width = max(len(self.workload), *map(len, names)) + 2
+        head = f"{self.workload:<{width}}{'time':>11}{'gain':>10}{'interval':>18}"
+        if is_measured:
+            head += f"{'measured':>12}{'gain':>10}{'error':>8}"
+        rows = [
+            f"{name:<{width}}{_cells(row, is_measured)}" for name, row in zip(names, self.rows, strict=True)
+        ]
+        summary = chain.from_iterable(wrap(line, WIDTH, subsequent_indent="  ") for line in self.summary)
+        return "\n".join([head, *(row.rstrip() for row in rows), *summary])
+
+    @property
+    def summary(self) -> tuple[str, ...]:
+        """What the table's numbers are, in at most four lines."""
+        basis = self.basis.partition(";")[0]
+        source = "nothing measured" if self.source.startswith("nothing") else f"measured: {self.source}"
+        return (
+            f"simulated, {basis}; {source}",
+            "gain = 1 - time / time under stream sync"
+            + ("; error = predicted - measured" * self._is_measured),
+            *self._short_safety,
+        )
+
+    @property
+    def _is_measured(self) -> bool:
+        return any(row.measured_ns is not None for row in self.rows)
+
+    @property
+    def _short_safety(self) -> tuple[str, ...]:
+        labels: dict[str, list[str]] = {}
+        for row in self._resting:
+            short = f"safe only if {row.safety.short}" if row.safety.is_safe else row.safety.reason
+            labels.setdefault(short, []).append(row.label)
+        return tuple(f"{', '.join(plans)}: {text}" for text, plans in labels.items())
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -179,7 +205,21 @@ class Comparison:
         return comparison_figure(self, theme=theme, **options)
 
     def __repr__(self) -> str:
-        return lines(f"{self.workload}\n{self.table()}")
+        return lines(self.table())
+
+
+def _cells(row: Row, is_measured: bool) -> str:
+    is_baseline = row.forecast.low == row.forecast.high == row.predicted_points == 0
+    gain = "-" if is_baseline else f"{row.predicted_points:+.1f} %"
+    interval = "-" if is_baseline else f"{row.low:+.1f} to {row.high:+.1f}"
+    cells = f"{row.predicted_ns / 1e3:>8.1f} us{gain:>10}{interval:>18}"
+    if not is_measured:
+        return cells
+    if row.measured_ns is None:
+        return f"{cells}{'-':>12}"
+    points = "-" if row.measured_points is None or is_baseline else f"{row.measured_points.median:+.1f} %"
+    error = "" if row.error_points is None or is_baseline else f"{row.error_points:+.1f}"
+    return f"{cells}{row.measured_ns / 1e3:>9.1f} us{points:>10}{error:>8}"
 
 
 def compare(

@@ -14,6 +14,7 @@ from wavesim.cli.shared_options import add_shared
 from wavesim.cli.subject import add_workload_options, described, described_file
 from wavesim.plan.parsing import WORDS, parse_plan
 from wavesim.safe_io.bounds import MOST_COMPARED, listed
+from wavesim.safe_io.escaping import whole_line
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -38,12 +39,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         way="with [gpus] in the file, how they communicate (all, or some separated by commas)",
     )
     parser.add_argument("--gpu", default="never", choices=["never", "auto", "require"], help="measure live")
+    add_shared(parser, "--accept", "--verbose")
     add_shared(parser, "--html", "--perfetto", html="write all plans and their timelines to this page")
 
 
 def run(options: argparse.Namespace) -> int:
     """Prints the table, and draws it if asked."""
     from wavesim.comparison import compare, prediction_keys
+    from wavesim.predict.recommendation_text import answer_lines
     from wavesim.recordings.runner import find_runner
 
     require_pictures(options)
@@ -62,15 +65,19 @@ def run(options: argparse.Namespace) -> int:
         subject.costs(order) if subject.file is not None else None,
         progress=progress("predicting", after_s=3.0),
     )
+    advice = subject.recommended(options.accept, progress("choosing", after_s=3.0))
     _draw(options, result, pipeline)
     document = {
         "workload": pipeline.name,
         "device": device.name,
         "rows": [row.as_json() for row in result.rows],
         "notes": list(result.notes),
+        "recommended": advice.best,
         **prediction_keys(result),
     }
-    return print_result(options, document, repr(result))
+    lines = [*answer_lines(advice, device.name, subject.named), "", result.table()]
+    notes = result.shown_notes if options.verbose else ()
+    return print_result(options, document, "\n".join([*lines, *map(whole_line, notes)]))
 
 
 def _draw(options: argparse.Namespace, result: "Comparison", pipeline: "Pipeline") -> None:

@@ -20,13 +20,15 @@ from wavesim.plan.order import KNOWN_ORDERS
 from wavesim.safe_io.bounds import MOST_COMPARED, listed, plain_int, shown
 from wavesim.safe_io.options import integer, number
 from wavesim.safe_io.writing import require_writable, write_text
-from wavesim.safety.verdict import BASES
 from wavesim.workloads.catalogue import parse_tile
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from wavesim.sim.peers.dispatch import PeerCrossover
     from wavesim.tuning.crossover.crossing import Crossover
     from wavesim.tuning.crossover.family import KernelFamily
+    from wavesim.tuning.crossover.gains import ComparedPlan
 
 
 TILE, ROWS = "128x256", "1:4096"
@@ -37,7 +39,7 @@ SIMULATED = "predicted: simulated, not measured"
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
-    from wavesim.tuning.crossover.gains import ORDERS, WORDS
+    from wavesim.predict.recommendation import ORDERS, WORDS
     from wavesim.workloads.models import all_models
 
     parser.add_argument("--model", help=f"its MLP: {', '.join(all_models())}")
@@ -56,8 +58,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--orders", help=f"tile orders to try ({','.join(ORDERS)}): {KNOWN_ORDERS}")
     parser.add_argument("--margin", type=number, help="points that a change of ways must gain (0.5)")
-    parser.add_argument("--accept", default=BASES[0], choices=BASES, help="what a plan's safety may rest on")
-    add_shared(parser, "--dask")
+    add_shared(parser, "--accept", "--verbose", "--dask")
     add_shared(parser, "--html")
     parser.add_argument("--dispatch", type=Path, help="write the dispatch table as JSON")
     parser.add_argument("--python", type=Path, help="write it as a Python module with plan_for(m)")
@@ -66,11 +67,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Simulates the family, prints the table, writes what is asked for."""
     from wavesim.tuning.crossover.crossing import crossover_of
-    from wavesim.tuning.crossover.gains import ORDERS, WORDS, read_ways
     from wavesim.tuning.crossover.report import (
         crossover_text,
         dispatch_json,
         dispatch_python,
+        notes_of,
         table_json,
         write_crossover_page,
     )
@@ -85,10 +86,7 @@ def run(options: argparse.Namespace) -> int:
             family,
             device,
             _rows(options.m or ROWS),
-            ways=read_ways(
-                ",".join(WORDS) if options.ways is None else options.ways,
-                ",".join(ORDERS) if options.orders is None else options.orders,
-            ),
+            ways=_ways(options, family),
             accept=options.accept,
             margin_points=MARGIN_POINTS if options.margin is None else options.margin,
             executor=executor,
@@ -100,8 +98,22 @@ def run(options: argparse.Namespace) -> int:
         write_text(options.dispatch, dispatch_json(crossover))
     if options.python:
         write_text(options.python, dispatch_python(crossover))
-    print_result(options, _document(crossover, table_json(crossover)), crossover_text(crossover))
+    notes = notes_of(crossover) if options.verbose else ()
+    text = "\n".join([crossover_text(crossover), *notes])
+    print_result(options, _document(crossover, table_json(crossover)), text)
     return 0 if crossover.is_complete else INTERRUPTED
+
+
+def _ways(options: argparse.Namespace, family: "KernelFamily") -> "Sequence[ComparedPlan] | None":
+    """The ways that were named, each in the orders that were; None where neither was."""
+    from wavesim.predict.recommendation import ORDERS as ALL_ORDERS
+    from wavesim.predict.recommendation import WORDS
+    from wavesim.tuning.crossover.gains import ORDERS, read_ways
+
+    if options.ways is None and options.orders is None:
+        return None
+    orders = ORDERS if family.timed is None or options.ways is not None else ALL_ORDERS
+    return read_ways(options.ways or ",".join(WORDS), options.orders or ",".join(orders))
 
 
 def _family(options: argparse.Namespace) -> tuple["KernelFamily", Device]:

@@ -12,13 +12,14 @@ from wavesim.cli.pictures import gains_table, require_pictures, write_pictures
 from wavesim.cli.printing import print_result, progress
 from wavesim.cli.several_gpus import of_several, predict_several
 from wavesim.cli.shared_options import add_shared
+from wavesim.cli.subject import Subject
 from wavesim.errors import DescriptionError
 from wavesim.safe_io.escaping import whole_line
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-    from wavesim.predict.verdict import Verdict
+    from wavesim.predict.recommendation import Recommendation
     from wavesim.work.description.reader import Description
 
 
@@ -26,6 +27,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     parser.add_argument("described", nargs="?", type=Path, metavar="FILE.toml", help="as --file")
     add_shared(parser, "--file")
+    add_shared(parser, "--accept", "--verbose")
     add_shared(
         parser, "--html", "--perfetto", html="write all plans tried and the best one's timelines to this page"
     )
@@ -33,7 +35,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Prints the best plan, its gain and how sure that is."""
-    from wavesim.predict.verdict import verdict_on
+    from wavesim.predict.recommendation_text import answer_lines, detail_lines
     from wavesim.work.description.reader import load_description
 
     require_pictures(options)
@@ -41,13 +43,24 @@ def run(options: argparse.Namespace) -> int:
     if several is not None:
         return predict_several(several, options)
     description = load_description(_file(options))
-    verdict = verdict_on(
-        description.pipeline, description.device, description.kernel_ns, progress("predicting", after_s=3.0)
-    )
-    lines = verdict_lines(verdict, description.device.name)
-    _draw(options, description, verdict, lines)
-    document = {"best": verdict.best, "reason": verdict.reason, **verdict.forecast.as_json()}
-    return print_result(options, document, "\n".join(map(whole_line, lines)))
+    if not description.kernel_ns:
+        raise DescriptionError(
+            f"stage {description.pipeline.stages[0].name!r} has no time; write kernel_us = the kernel alone, "
+            "measured"
+        )
+    subject = Subject(description.pipeline, description.device, description, _file(options))
+    verdict = subject.recommended(options.accept, progress("predicting", after_s=3.0))
+    lines, details = answer_lines(verdict, subject.device.name, subject.named), detail_lines(verdict)
+    _draw(options, description, verdict, [*lines, *details])
+    document = {
+        "best": verdict.best,
+        "recommended": verdict.best,
+        "reason": verdict.reason,
+        **verdict.forecast.as_json(),
+        "safety": verdict.option.safety.as_json(),
+    }
+    shown = [*lines, *details] if options.verbose else lines
+    return print_result(options, document, "\n".join(map(whole_line, shown)))
 
 
 def _file(options: argparse.Namespace) -> Path:
@@ -58,21 +71,8 @@ def _file(options: argparse.Namespace) -> Path:
     return Path(given[0])
 
 
-def verdict_lines(verdict: "Verdict", device: str) -> tuple[str, ...]:
-    """A verdict as a person reads it."""
-    gains = ", ".join(f"{name} {gain:+.1f}" for name, gain in verdict.improvements.items())
-    return (
-        f"best plan: {verdict.best}, {verdict.forecast.text}",
-        f"why: {verdict.reason}",
-        f"before: {verdict.forecast.history}",
-        *verdict.forecast.caveats,
-        verdict.basis,
-        f"tried, simulated on {device}, points: {gains}",
-    )
-
-
 def _draw(
-    options: argparse.Namespace, description: "Description", verdict: "Verdict", lines: tuple[str, ...]
+    options: argparse.Namespace, description: "Description", verdict: "Recommendation", lines: list[str]
 ) -> None:
     from wavesim.view.plans_figure import PlanGain, plans_by_gain
     from wavesim.view.timeline_figure import timeline
@@ -88,8 +88,7 @@ def _draw(
         )
         for plan in verdict.tried
     ]
-    stream, *others = verdict.tried
-    drawn = verdict.best_tried if verdict.best != stream.name else max(others, key=lambda plan: plan.points)
+    stream, drawn = verdict.tried[0], verdict.runner_up
 
     def figures() -> list["Figure"]:
         source = f"simulated on {description.device.name} from each kernel's time alone"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.safe_io.options import integer
+from wavesim.safety.verdict import BASES
 
 # Options that several commands take: what argparse needs of each.
 SHARED: dict[str, dict[str, Any]] = {
@@ -30,6 +31,14 @@ SHARED: dict[str, dict[str, Any]] = {
         "metavar": "ADDRESS",
         "help": "simulate on the Dask cluster of this scheduler, such as tcp://HOST:8786",
     },
+    "--accept": {
+        "choices": BASES,
+        "help": (
+            "what the plan to run may rest on: cuda: what CUDA guarantees (the default where the GPU has "
+            "dependent launch), seen: what the devices of docs/safety.md do, idle: a GPU without other work"
+        ),
+    },
+    "--verbose": {"action": "store_true", "help": "say what the numbers rest on, and every plan tried"},
     "--html": {"type": Path, "help": "write the picture and the table as a page"},
     "--perfetto": {
         "type": Path,

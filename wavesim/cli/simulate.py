@@ -8,6 +8,7 @@ Example: `wavesim simulate gpt3-mlp --sync row`, or with the launch named
 
 import argparse
 from collections.abc import Collection
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from wavesim.cli.pictures import require_pictures, write_pictures
@@ -21,6 +22,7 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import parse_order
 from wavesim.plan.parsing import LAUNCHES, SCHEDULES, SYNCS, WORDS, parse_plan
 from wavesim.plan.plan import Plan, StreamSync
+from wavesim.safe_io.escaping import WIDTH
 from wavesim.safe_io.options import integer
 from wavesim.trace.trace import Trace
 
@@ -37,7 +39,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--schedule", help=f"who computes a tile: {', '.join(SCHEDULES)}")
     parser.add_argument("--launch", help=f"when a kernel starts: {', '.join(LAUNCHES)}")
     add_shared(parser, "--edges")
-    add_shared(parser, "--split-k")
+    add_shared(parser, "--split-k", "--verbose")
     add_shared(parser, "--way", way="with [gpus] in the file, how they communicate (stores)")
     parser.add_argument("--no-wait-kernel", action="store_true", help="let consumers be issued at any time")
     parser.add_argument(
@@ -53,6 +55,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Simulates the plan and stream sync, with the best costs known."""
+    from wavesim.predict.recommendation_text import gain_text
     from wavesim.safety.deadlock import safety_of
     from wavesim.trace.metrics import metrics_of
 
@@ -92,16 +95,17 @@ def run(options: argparse.Namespace) -> int:
         **forecast.as_json(),
         "safety": safety.as_json(),
     }
-    text = (
-        f"{pipeline.name} on {device.name}, {plan.label}, order {options.order}: simulated "
-        f"{trace.time_ns / 1e3:.1f} us{_outside_text(trace.header.setup_ns, plan)}, "
-        f"{forecast.text}; SMs {metrics.busy_utilisation:.0%} busy, "
-        f"{metrics.resident_utilisation:.0%} resident\n"
-        f"costs: {known.source}\nbefore: {forecast.history}\n"
-        + "".join(f"{line}\n" for line in (*verdict, *forecast.caveats))
-        + safety.text
+    head = (
+        f"{pipeline.name} on {device.name}, {plan.label[0].lower()}{plan.label[1:]}, {options.order} order: "
+        f"{trace.time_ns / 1e3:.1f} us{_outside_text(trace.header.setup_ns, plan)}; SMs busy "
+        f"{metrics.busy_utilisation:.0%}, holding blocks {metrics.resident_utilisation:.0%}"
     )
-    return print_result(options, document, text)
+    gain = () if plan == baseline else (f"gain {gain_text(forecast, device.name)}",)
+    safe = f"safe: {safety.short}" if safety.is_safe else safety.text
+    details = (f"costs: {known.source}", f"before: {forecast.history}", *forecast.caveats, safety.text)
+    shown = (head, *gain, *verdict, f"simulated, {known.source.partition(';')[0]}", safe)
+    lines = [part for line in shown for part in wrap(line, WIDTH, subsequent_indent="  ")]
+    return print_result(options, document, "\n".join([*lines, *(details if options.verbose else ())]))
 
 
 def _verdict(forecast: "Forecast", plan: Plan, baseline: Plan) -> tuple[str, ...]:
@@ -177,4 +181,4 @@ def _require_word(kind: str, word: str | None, known: Collection[str]) -> None:
 
 def _outside_text(outside_ns: int, plan: Plan) -> str:
     what = "setup and fork" if plan.launch.is_multi_stream else "setup"
-    return f" ({outside_ns / 1e3:.1f} of them {what})" if outside_ns else ""
+    return f" ({outside_ns / 1e3:.1f} us {what})" if outside_ns else ""

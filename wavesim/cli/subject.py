@@ -5,6 +5,7 @@ the file in the workload's place, it is a pair of one's own, on the device that 
 """
 
 import argparse
+from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -23,6 +24,8 @@ from wavesim.workloads.catalogue import WORKLOADS, parse_tile, workload
 
 if TYPE_CHECKING:
     from wavesim.predict.known_costs import KnownCosts
+    from wavesim.predict.recommendation import Recommendation
+    from wavesim.safety.verdict import Basis
 
 
 TOML = ".toml"
@@ -47,6 +50,7 @@ class Subject:
     pipeline: Pipeline
     device: Device
     file: Description | None = None
+    path: Path | None = None
 
     def costs(self, order: str = ROW) -> "KnownCosts":
         """Of a described pipeline those of its kernel times, else the best known.
@@ -58,6 +62,33 @@ class Subject:
         if self.file is None:
             return find_costs(self.pipeline, self.device, order)
         return described_costs(self.pipeline, self.device, self.file.kernel_ns)
+
+    def recommended(
+        self, accept: "Basis | None" = None, progress: Callable[[int, int], None] | None = None
+    ) -> "Recommendation":
+        """Which plan to run, as every command says it. Raises `DescriptionError`."""
+        from wavesim.predict.recommendation import ORDERS, recommend, verdict_on
+
+        if self.file is not None and self.file.kernel_ns:
+            return verdict_on(
+                self.pipeline, self.device, self.file.kernel_ns, progress, self.file.syncs, accept
+            )
+        orders = [self.launch_order(order) for order in ORDERS]
+        own = () if self.file is None else self.file.syncs
+        return recommend(
+            self.pipeline,
+            self.device,
+            self.costs,
+            own=own,
+            orders=orders,
+            accept=accept,
+            progress=progress,
+        )
+
+    @property
+    def named(self) -> str:
+        """How a command line names it: the file, else the workload."""
+        return self.pipeline.name if self.file is None else str(self.path)
 
     def order(self, given: str | None) -> str:
         """The order of tiles: of the command line, else of the file, else row-major."""
@@ -125,7 +156,7 @@ def _own(path: Path, options: argparse.Namespace) -> Subject:
                 f"leave --{flag} out"
             )
     description = load_description(path)
-    return Subject(description.pipeline, description.device, description)
+    return Subject(description.pipeline, description.device, description, path)
 
 
 def _of_catalogue(options: argparse.Namespace) -> Subject:

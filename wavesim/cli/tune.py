@@ -17,10 +17,9 @@ from wavesim.errors import DescriptionError
 from wavesim.model.pipeline import Pipeline
 from wavesim.safe_io.bounds import listed, listed_integers
 from wavesim.safe_io.options import integer
-from wavesim.safety.verdict import BASES
 from wavesim.workloads.catalogue import parse_tile, workload
 
-ROWS = 12
+ROWS, ALL_ROWS = 3, 12  # of the table; the second with --verbose
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -42,13 +41,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--measure", type=integer, default=0, metavar="N", help="measure the best N on this GPU"
     )
-    parser.add_argument(
-        "--accept",
-        default=BASES[0],
-        choices=BASES,
-        help="what the plan to run may rest on: promises of CUDA, what listed devices do, an idle GPU",
-    )
-    parser.add_argument("--rows", type=integer, help=f"rows of the table ({ROWS})")
+    add_shared(parser, "--accept", "--verbose")
+    parser.add_argument("--rows", type=integer, help=f"rows of the table ({ROWS}; with --verbose {ALL_ROWS})")
     add_shared(
         parser,
         "--html",
@@ -59,6 +53,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Searches, prints the ranking; with `--measure` runs the best on this machine's GPU."""
+    from wavesim.predict.recommendation import usual_basis
+    from wavesim.predict.recommendation_text import answer_lines
     from wavesim.recordings.runner import find_runner
     from wavesim.tuning.ranking import measure_best
     from wavesim.tuning.search import tune
@@ -77,10 +73,14 @@ def run(options: argparse.Namespace) -> int:
             executor=executor,
             progress=progress("simulating"),
             results=options.results,
-        ).accepting(options.accept)
+        ).accepting(options.accept or usual_basis(device))
+    advice = replace(subject, pipeline=tuning.best.pipeline).recommended(options.accept)
     _draw(options, subject, tuning)
-    document = tuning_json(tuning)
-    text = f"{pipeline.name} on {device.name}\n{tuning.table(options.rows or ROWS)}\n{run_text(tuning)}"
+    document = tuning_json(tuning) | {"recommended": advice.best}
+    rows = options.rows or (ALL_ROWS if options.verbose else ROWS)
+    notes = tuning.notes if options.verbose else ()
+    lines = [*answer_lines(advice, device.name, subject.named), "", tuning.table(rows), *notes]
+    text = "\n".join(lines)
     if runner is not None and tuning.is_complete:
         measured = measure_best(tuning, runner, options.measure)
         document, text = document | {"measured": asdict(measured)}, f"{text}\n{measured.table()}"
@@ -118,7 +118,7 @@ def _draw(options: argparse.Namespace, subject: Subject, tuning: "Tuning") -> No
     from wavesim.view.timeline_figure import timeline
 
     stream = next(row for row in tuning.plans if row.plan.is_stream_sync)
-    by_name = {row.name: row for row in (*tuning.plans[: options.rows or ROWS], tuning.best, stream)}
+    by_name = {row.name: row for row in (*tuning.plans[: options.rows or ALL_ROWS], tuning.best, stream)}
     shown = sorted(by_name.values(), key=lambda row: row.predicted_ns)
     traces = {row.name: _simulated(subject, row) for row in (stream, tuning.best)}
 
@@ -146,12 +146,12 @@ def _simulated(subject: Subject, row: "TunedPlan") -> "Trace":
 
 
 def run_text(tuning: "Tuning") -> str:
-    """What to run, and what its safety rests on."""
-    return f"run: {tuning.best.text}; safe by {tuning.best.safety.rests_on}"
+    """The fastest plan simulated that is safe enough and surely gains, and what its safety rests on."""
+    return f"fastest: {tuning.best.text}; safe by {tuning.best.safety.rests_on}"
 
 
 def tuning_json(tuning: "Tuning") -> dict[str, Any]:
-    """The ranking, best first; `run` names the plan to run."""
+    """The ranking, best first; `run` names the fastest that is safe enough and surely gains."""
     plans = [
         {
             "plan": row.name,

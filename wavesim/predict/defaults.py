@@ -28,6 +28,7 @@ from wavesim.predict.kernel_times import costs_from_kernel_times
 from wavesim.predict.kinds import (
     CHAINED_PRODUCTS,
     CONVOLUTION_CONSTANTS,
+    DATA_SHEET,
     LAYER_CONSTANTS,
     STREAM_TRACE,
     kernel_times_kind,
@@ -126,7 +127,7 @@ def _from_data_sheet(pipeline: Pipeline, device: Device) -> KnownCosts:
     trust = "compare plans by it, not devices, and take gains as a rough guess"
     text = f"{sheet}, never measured: {trust}{assumed_text(assumed)}"
     defaults = (f"tile_ns: {sheet}", *map(str, assumed))
-    return KnownCosts(roofline(pipeline, device), text, defaults=defaults)
+    return KnownCosts(roofline(pipeline, device), text, defaults=defaults, kind=DATA_SHEET)
 
 
 def _recorded(case: RecordedCase, tokens: int, order: str) -> KnownCosts:

@@ -6,7 +6,7 @@ prediction of this kind was ever scored", and `scored` is false.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from wavesim.predict.intervals import (
@@ -28,7 +28,8 @@ SURE_SHARE = 0.5  # of the interval's lower half: a gain of as much is there abo
 class Forecast:
     """An improvement over stream sync in points, its interval from `low` to `high`, and what it rests on.
 
-    - `scenarios`: the least and the most that was predicted, by what is not known.
+    - `scenarios`: the least and the most that was predicted, by what is not known. `widened`: by how many
+      points each of that, by its label, widens the interval.
     - `kind`: the predictions that it is one of, as scores name them; "" where there is no name for it.
     - `support`: whether such predictions were scored "here", on this device; "elsewhere", on others only; or
       "never", anywhere.
@@ -46,6 +47,7 @@ class Forecast:
     caveats: tuple[str, ...] = ()
     history: str = ""
     scenarios: tuple[float, float] | None = None
+    widened: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def scored(self) -> bool:
@@ -60,6 +62,11 @@ class Forecast:
         """
         off = SURE_SHARE * (self.points - self.low) if self.kind else 0.0
         return max(HELPS_POINTS, off)
+
+    @property
+    def sure_points(self) -> float:
+        """The gain less half of the interval below it: at least as much is gained about 3 times in 4."""
+        return self.points - SURE_SHARE * (self.points - self.low)
 
     @property
     def is_worth_it(self) -> bool:
@@ -141,17 +148,20 @@ def forecast_of(
     """
     half = half_width(kind, spread_points(trace, points), device)
     least = most = points
+    widened: dict[str, float] = {}
     told = list(caveats)
     for label, other in (alternatives or {}).items():
         wider = max(0.0, least - other) + max(0.0, other - most)
         least, most = min(least, other), max(most, other)
         if wider >= TOLD_POINTS:
+            widened[label] = wider
             told.append(f"{label}: {other:+.1f} points; not knowing widens the interval by {wider:.1f}")
     return Forecast(
         points=points,
         low=least - half,
         high=most + half,
         scenarios=(least, most),
+        widened=widened,
         kind=kind,
         support=support_of(kind, device),
         basis=basis,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from math import sqrt
-from typing import Literal
+from typing import Literal, get_args
 
 from wavesim.costs.device_costs import costs_of
 from wavesim.model.device import catalogue_name
@@ -30,6 +30,7 @@ UNSCORED_POINTS = 8.0  # half-width where the package has no scores at all; a gu
 
 # Where predictions of a kind were held against measurements: on this device, on others only, or nowhere.
 Support = Literal["here", "elsewhere", "never"]
+SUPPORTS: tuple[Support, ...] = get_args(Support)  # best first
 LEVEL_TEXT: dict[Support, str] = {
     "here": "8 times in 10",
     "elsewhere": "a wide guess: such predictions were scored on other devices, not on this one",
@@ -95,6 +96,17 @@ def history_text(kind: str, device: str) -> str:
         f"{known.p90_abs_error_points:.1f}, over {known.cases} plans measured on "
         f"{' and '.join(known.devices)}{where}"
     )
+
+
+def scored_text(kind: str, device: str) -> str:
+    """On how many such plans predictions were scored, and where; a guess where that was not on the device."""
+    known, support = committed_widths().kinds.get(kind), support_of(kind, device)
+    if known is None or support == "never":
+        return "a guess: no such prediction was ever scored"
+    where = " and ".join(known.devices)
+    if support == "elsewhere":
+        return f"a guess: such predictions were scored on {where}, not on {catalogue_name(device)}"
+    return f"scored on {known.cases} such plans on {where}"
 
 
 def spread_points(trace: Trace, improvement: float) -> float:

@@ -15,6 +15,7 @@ STREAM_TRACE = "stream-sync trace"  # what was known of the kinds predicted from
 KERNEL_TIMES = "kernel times"
 LAYER_CONSTANTS = "layer, device constants"
 CONVOLUTION_CONSTANTS = "convolutions, device constants"
+DATA_SHEET = "data sheet"  # never scored
 CHAINED_PRODUCTS = "chained products"
 MOST_SCORED_BLOCKS = 2  # per SM; more are apart
 SHAPED_PLANS = (

@@ -24,6 +24,14 @@ TEXTS: Mapping[WaitPlace, str] = {
     "before-main-loop": "blocks wait before the main loop",
     "prefetched": "semaphores are prefetched",
 }
+DEPTH, TESTS, PERSISTENT = "k-blocks in flight", "waits tested at each k-block", "persistent kernels"
+# What a description calls the fact that a label leaves open.
+FIELDS: Mapping[str, str] = {
+    **dict.fromkeys(TEXTS.values(), "wait"),
+    DEPTH: "pipeline_depth",
+    TESTS: "tests_each_k_block",
+    PERSISTENT: "persistent",
+}
 
 
 @dataclass(frozen=True)
@@ -98,14 +106,14 @@ def _alternatives(
     )
     if is_depth_open:
         for depth in (SHALLOW, DEEP):
-            yield f"{depth} k-blocks in flight", "pipeline_depth", {"pipeline_depth": depth}
+            yield f"{depth} {DEPTH}", "pipeline_depth", {"pipeline_depth": depth}
     if any(
         stage.main_loop.tests_each_k_block is None and loops[stage.name].wait_place == "block-barrier"
         for stage in _waiting(pipeline)
     ):
-        yield "waits tested at each k-block", "tests_each_k_block", {"tests_each_k_block": True}
+        yield TESTS, "tests_each_k_block", {"tests_each_k_block": True}
     if any(_may_be_persistent(stage) and not loops[stage.name].is_persistent for stage in pipeline.stages):
-        yield "persistent kernels", "is_persistent", {"is_persistent": True}
+        yield PERSISTENT, "is_persistent", {"is_persistent": True}
 
 
 def _waiting(pipeline: Pipeline) -> list[Stage]:

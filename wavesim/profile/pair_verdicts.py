@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from wavesim.errors import DescriptionError, RecordingError
-from wavesim.predict.verdict import STREAM, Verdict, verdict_on
+from wavesim.predict.recommendation import STREAM, Recommendation, verdict_on
+from wavesim.predict.recommendation_text import answer_lines
 from wavesim.profile.advice import Advice
 from wavesim.profile.pair_file import NOTHING_SAID, PairAnswers, pair_description
 
@@ -27,8 +28,9 @@ class PairVerdict:
 
     pair: int
     label: str
-    verdict: Verdict | None
+    verdict: Recommendation | None
     reason: str = ""
+    device: str = ""
 
     @property
     def points(self) -> float | None:
@@ -39,23 +41,18 @@ class PairVerdict:
 
     @property
     def text(self) -> tuple[str, ...]:
-        """The verdict in lines: plan and interval, why, and how far such predictions have been off."""
-        head = f"pair {self.pair}, {self.label}: "
+        """The verdict in lines, as every command gives it."""
+        head = f"pair {self.pair}, {self.label}"
         if self.verdict is None:
-            return (f"{head}not simulated: {self.reason}",)
-        forecast = self.verdict.forecast
-        return (
-            f"{head}{self.verdict.best}, {forecast.text}",
-            f"  why: {self.verdict.reason}",
-            f"  before: {forecast.history}",
-            *(f"  {caveat}" for caveat in forecast.caveats),
-        )
+            return (f"{head}: not simulated: {self.reason}",)
+        return (head, *(f"  {line}" for line in answer_lines(self.verdict, self.device)))
 
     def as_json(self) -> dict[str, Any]:
         """As `wavesim predict --json` has it, with the pair's number."""
         if self.verdict is None:
-            return {"pair": self.pair, "best": None, "reason": self.reason}
-        facts = {"best": self.verdict.best, "reason": self.verdict.reason}
+            return {"pair": self.pair, "best": None, "recommended": None, "reason": self.reason}
+        best = self.verdict.best
+        facts = {"best": best, "recommended": best, "reason": self.verdict.reason}
         return {"pair": self.pair, **facts, **self.verdict.forecast.as_json()}
 
 
@@ -97,9 +94,8 @@ def _verdict(
         return PairVerdict(number, label, None, TIME_IS_UP)
     try:
         description = pair_description(pair, answers)
-        return PairVerdict(
-            number, label, verdict_on(description.pipeline, description.device, description.kernel_ns, step)
-        )
+        verdict = verdict_on(description.pipeline, description.device, description.kernel_ns, step)
+        return PairVerdict(number, label, verdict, device=description.device.name)
     except _TimeUpError:
         return PairVerdict(number, label, None, TIME_IS_UP)
     except (DescriptionError, RecordingError) as error:

@@ -69,6 +69,7 @@ def is_global(word: str) -> bool:
 
 
 LONGEST_WORD = 60
+WIDTH = 100  # columns of what a command prints for people
 
 # What ends a script element or starts a comment in it; the separators end a line of JavaScript before ES2019.
 SCRIPT_ESCAPES = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}

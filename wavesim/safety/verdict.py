@@ -102,6 +102,17 @@ class SafetyVerdict:
         return "; ".join(self.needs.values()) or "what CUDA promises"
 
     @property
+    def short(self) -> str:
+        """The same in a few words: "CUDA guarantees it", or what it needs besides."""
+        if not self.needs:
+            return "CUDA guarantees it"
+        idle = "an otherwise idle GPU" if Assumption.IDLE in self.needs else ""
+        order = "blocks issue oldest launch first" if Assumption.ORDER in self.needs else ""
+        room = "" if idle or order else "blocks issue beside others that spin"
+        free = f"{self.needed_sms} SMs stay free" if self.needed_sms > 1 and not idle else ""
+        return " and ".join(filter(None, (idle, order, room, free)))
+
+    @property
     def text(self) -> str:
         """One line for people: "safety: rests on ..." or why the plan can deadlock."""
         return f"safety: rests on {self.rests_on}" if self.is_safe else f"safety: {self.reason}"

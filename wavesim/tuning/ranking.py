@@ -112,16 +112,21 @@ class Tuning:
         )
 
     def table(self, rows: int = TABLE_ROWS) -> str:
-        """Plain text: the first rows, stream sync, and where the numbers come from."""
-        lines = [f"{'plan':<44}{'predicted':>12}{'gain':>8}{'semaphores':>12}{'safety':>8}"]
+        """Plain text: the fastest plans and stream sync."""
+        state = "" if self.is_complete else ", interrupted"
+        head = f"fastest of {len(self.plans)} plans simulated in {self.seconds:.1f} s{state}"
+        width = max(44, len(head) + 2)
+        lines = [f"{head:<{width}}{'time':>11}{'gain':>10}{'safe by':>10}"]
         shown = list(self.plans[:rows])
         stream = next((row for row in self.plans if row.plan.is_stream_sync), None)
         shown += [stream] if stream is not None and stream not in shown else []
         for row in shown:
-            figures = f"{row.predicted_ns / 1e3:>9.1f} us{row.improvement_points:>+8.1f}{row.semaphores:>12}"
-            figures += f"{row.safety.basis:>8}"
-            lines.append(f"{row.name:<44}{figures}")
-        return "\n".join([*lines, *self.notes])
+            gain = f"{row.improvement_points:+.1f} %"
+            lines.append(
+                f"{row.name:<{width}}{row.predicted_ns / 1e3:>8.1f} us{gain:>10}{row.safety.basis:>10}"
+            )
+        lost = (f"a worker ended, what it had was done again: {name}" for name in self.lost_workers)
+        return "\n".join([*lines, *lost])
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -146,7 +151,6 @@ class Tuning:
                 for row in unsure
             ),
             *self.forecast.caveats,
-            *(f"a worker ended, what it had was done again: {name}" for name in self.lost_workers),
         )
 
 

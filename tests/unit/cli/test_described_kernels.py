@@ -71,7 +71,7 @@ def test_all_commands_give_the_same_number_for_the_same_plan(tmp_path, capsys, d
 def test_a_split_along_k_goes_as_hardware_issues_it_in_every_command(tmp_path, capsys):
     path = tmp_path / "split.toml"
     path.write_text(PAIR.replace("DEVICE", "h200").replace("k = 4096", "k = 4096\nsplit_k = 2"))
-    assert main(["predict", str(path)]) == 0
+    assert main(["predict", str(path), "--verbose"]) == 0
     line = capsys.readouterr().out.splitlines()[-1]
     compared = found_by(capsys, "compare", str(path), "--sync", "row")
     assert f"row {compared['rows'][1]['predicted_points']:+.1f}," in line

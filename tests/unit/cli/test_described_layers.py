@@ -33,8 +33,8 @@ def test_a_layer_has_the_same_number_by_every_command(layer, capsys):
     compared = found_by(capsys, "compare", layer, "--sync", "row")["rows"]
     simulated = found_by(capsys, "simulate", layer, "--sync", "row")
     assert simulated["improvement_points"] == compared[1]["predicted_points"] != 0
-    assert main(["predict", layer]) == 0
-    assert "attention" in capsys.readouterr().out
+    predicted = found_by(capsys, "predict", layer)
+    assert predicted["recommended"] == found_by(capsys, "compare", layer, "--sync", "row")["recommended"]
 
 
 def test_generated_code_waits_for_the_tiles_of_a_layer_and_for_the_splits_that_a_device_needs(

@@ -21,8 +21,7 @@ from wavesim.model.device_files import capability_limits
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import RowSync
 from wavesim.predict.intervals import committed_widths, half_width
-from wavesim.predict.kinds import kernel_times_kind
-from wavesim.predict.verdict import verdict_on
+from wavesim.predict.recommendation import verdict_on
 from wavesim.workloads.gpt3 import gpt3_mlp
 
 GOOD = """
@@ -169,11 +168,12 @@ def test_no_other_device_gets_the_interval_of_one_that_was_scored():
     pipeline = gpt3_mlp(256, (128, 128))
     for name in ("h200", "v100", "a100-80gb", "a100-40gb", "h100", "b200"):
         found = verdict_on(pipeline, load(name), KERNEL_NS)
-        kind = kernel_times_kind(pipeline, load(name), 1)
-        known = widths.kinds.get(kind)
-        assert found.scored == (known is not None and name in known.devices)
-        if not found.scored:
-            assert half_width(kind, 1.0, name) >= widths.unseen
+        for option in found.tried[1:]:
+            kind = option.forecast.kind
+            known = widths.kinds.get(kind)
+            assert option.scored == (known is not None and known.cases > 0 and name in known.devices)
+            if not option.scored:
+                assert half_width(kind, 1.0, name) >= widths.unseen
 
 
 @pytest.fixture
@@ -198,7 +198,7 @@ def test_a_new_device_is_one_new_file_and_predictions_on_it_say_what_they_assume
     assert load("x1").sm_count == 144
     found = verdict_on(gpt3_mlp(1024), load("x1"), KERNEL_NS)
     assert not found.scored
-    assert found.forecast.support == "elsewhere"
+    assert {option.forecast.support for option in found.tried} == {"elsewhere", "never"}
     assert found.high - found.low >= 2 * committed_widths().unseen * costs_of("x1").spread.least_points
     assert "overheads.post_ns = 400 ns, as on h200 (2026-11-20)" in found.defaults
     assert "not measured on this device: overheads" in found.basis

@@ -9,7 +9,7 @@ from wavesim.cli.command_line import main
 from wavesim.errors import DescriptionError, RecordingError
 from wavesim.plan.plan import StreamSync
 from wavesim.predict.kernel_times import costs_from_kernel_times
-from wavesim.predict.verdict import Verdict, verdict_on
+from wavesim.predict.recommendation import Recommendation, verdict_on
 from wavesim.sim.simulation import simulate
 from wavesim.work.description.reader import load_description
 from wavesim.work.description.writer import write_description
@@ -17,7 +17,7 @@ from wavesim.work.description.writer import write_description
 EXAMPLE = Path(__file__).parents[3] / "docs" / "pair.toml"
 
 
-def verdict_of(path: Path) -> Verdict:
+def verdict_of(path: Path) -> Recommendation:
     found = load_description(path)
     return verdict_on(found.pipeline, found.device, found.kernel_ns)
 
@@ -91,9 +91,10 @@ def test_weights_that_are_not_one_per_tile_row_or_block_are_refused(tmp_path: Pa
 def test_the_verdict_names_a_plan_inside_its_interval_and_why():
     found = load_description(EXAMPLE)
     verdict = verdict_on(found.pipeline, found.device, found.kernel_ns)
-    assert verdict.best.startswith("row")
+    assert verdict.best == "pdl+row"
+    assert verdict.option.safety.basis == "cuda"
     assert verdict.low < verdict.improvement_points < verdict.high
-    assert verdict.improvement_points >= max(verdict.improvements.values()) - 0.5
+    assert max(verdict.improvements.values()) < verdict.high
     assert "last waves" in verdict.reason
 
 
@@ -147,6 +148,8 @@ def test_the_command_prints_one_json_object_with_the_agreed_names(capsys: pytest
     found = json.loads(capsys.readouterr().out)
     assert set(found) == {
         "best",
+        "recommended",
+        "safety",
         "improvement_points",
         "low",
         "high",
@@ -170,10 +173,9 @@ def test_kernels_too_short_for_semaphores_are_told_what_it_would_cost(tmp_path: 
     )
     verdict = verdict_of(path)
     assert verdict.best == "stream"
-    loss = max(gain for name, gain in verdict.improvements.items() if name != "stream")
+    loss = max(option.points for option in verdict.tried if option.plan.sync.has_semaphores)
     assert loss < -20
-    assert f"costs {-loss:.1f} points" in verdict.reason
-    assert "fetching tiles, polling semaphores and posting add" in verdict.reason
+    assert "the best plan tried, pdl" in verdict.reason
 
 
 def test_a_device_without_recordings_is_told_apart(tmp_path: Path):

@@ -9,7 +9,7 @@ from kineto_traces import REAL, kernel, write_trace
 from wavesim.cli.command_line import main
 from wavesim.errors import DescriptionError
 from wavesim.predict.forecast import Forecast
-from wavesim.predict.verdict import verdict_on
+from wavesim.predict.recommendation import verdict_on
 from wavesim.profile.advice import Advice
 from wavesim.profile.pair_file import pair_toml
 from wavesim.work.description.reader import load_description

@@ -165,14 +165,15 @@ def test_the_best_pairs_are_simulated_with_interval_and_history(tmp_path: Path, 
         "history",
     } <= set(document)
     assert document["low"] <= document["improvement_points"] <= document["high"]
-    assert any(line.strip().startswith("before: ") for line in first.text)
+    assert any(line.strip().startswith("gain ") for line in first.text)
 
 
 def test_what_the_time_does_not_allow_is_named(advice: Advice):
     (verdict,) = verdicts_of(advice, 1, 0.0)
     assert verdict.verdict is None
     assert "the time is up; give more with --seconds" in verdict.text[0]
-    assert verdict.as_json() == {"pair": verdict.pair, "best": None, "reason": verdict.reason}
+    nothing = {"pair": verdict.pair, "best": None, "recommended": None, "reason": verdict.reason}
+    assert verdict.as_json() == nothing
 
 
 def test_the_command_answers_writes_and_predicts_in_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -45,7 +45,7 @@ def test_eight_times_in_ten_is_said_only_where_such_predictions_were_scored():
     plans, pipeline = [SemaphoreSync(RowSync())], workload("gpt3-mlp", 512)
     for unscored in (tune(TOY, DEVICE), tune(pipeline, H200, costs_of(pipeline), plans=plans)):
         assert not unscored.accepting("idle").forecast.scored
-        assert "was ever scored" in unscored.table()
+        assert "was ever scored" in "".join(unscored.notes)
     kept = tune(pipeline, H200, plans=plans).accepting("seen")
     assert kept.best.plan.is_stream_sync
     assert kept.forecast.scored
@@ -53,7 +53,7 @@ def test_eight_times_in_ten_is_said_only_where_such_predictions_were_scored():
     tuning = tune(workload("gpt3-mlp", 768), H200, plans=plans).accepting("seen")
     assert tuning.forecast.scored
     assert tuning.forecast.low < tuning.best.improvement_points < tuning.forecast.high
-    assert "points, 8 times in 10" in tuning.table()
+    assert "points, 8 times in 10" in "".join(tuning.notes)
 
 
 def test_the_plan_to_run_is_said_in_words():
@@ -77,8 +77,8 @@ def test_the_fastest_plans_are_not_run_where_their_predictions_are_off_by_more_t
     unsure = replace(tuning, plans=rows)
     assert unsure.best.predicted_ns > fastest_ns
     assert unsure.unsure is not None
-    assert f"faster, but not for sure: {unsure.unsure.name}" in unsure.table()
-    assert "not for sure" not in tuning.table()
+    assert f"faster, but not for sure: {unsure.unsure.name}" in "".join(unsure.notes)
+    assert "not for sure" not in "".join(tuning.notes)
 
 
 def test_the_ranking_is_sorted_and_its_figures_are_the_simulators():

@@ -9,7 +9,7 @@ from wavesim.errors import WavesimError
 from wavesim.model.device import default_device
 from wavesim.model.kernel import Grid
 from wavesim.model.pipeline import Pipeline
-from wavesim.predict.verdict import verdict_on
+from wavesim.predict.recommendation import verdict_on
 from wavesim.profile.advice import advise
 from wavesim.profile.profile_file import EXAMPLE, load_profile
 from wavesim.safe_io.writing import write_text

@@ -9,11 +9,15 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 
 from wavesim.model.device import Device
+from wavesim.model.pipeline import Pipeline
 from wavesim.predict.forecast import Forecast
 from wavesim.predict.known_costs import KnownCosts
+from wavesim.predict.recommendation import ORDERS as ALL_ORDERS
+from wavesim.predict.recommendation import SLICES_LAST, usual_basis, verdict_on
 from wavesim.safe_io.annotated import require_types
 from wavesim.safe_io.bounds import real
 from wavesim.safety.verdict import Basis, require_basis
@@ -21,11 +25,13 @@ from wavesim.trace.trace import Trace
 from wavesim.tuning.batches import answered, worker_count
 from wavesim.tuning.crossover.family import KernelFamily, family_costs
 from wavesim.tuning.crossover.gains import (
+    ORDERS,
     ComparedPlan,
     SizeQuestion,
     accepted_ways,
     gains_of,
     question_of,
+    recommended,
     simulated,
     ways_of,
 )
@@ -39,16 +45,20 @@ TILES_WORTH_A_PROCESS = 200_000  # of simulation: some two seconds; starting wor
 
 @dataclass(frozen=True)
 class SizeGains:
-    """Ways' gains at M from `m_from` to `m_to`, where no grid changes."""
+    """Ways' gains at M from `m_from` to `m_to`, where no grid changes.
+
+    `asked`: the way recommended for the kernels as they were described, where these are of that size.
+    """
 
     m_from: int
     m_to: int
     gains: Mapping[ComparedPlan, Forecast]
+    asked: ComparedPlan | None = None
 
-    @property
+    @cached_property
     def best(self) -> ComparedPlan:
-        """The way that gains most."""
-        return max(self.gains, key=lambda way: self.gains[way].points)
+        """The way to run: what a recommendation for this size says."""
+        return self.asked or recommended(self.gains)
 
 
 @dataclass(frozen=True)
@@ -106,6 +116,7 @@ class _Search:
     device: Device
     ways: tuple[ComparedPlan, ...]
     cells: list[tuple[int, int]]
+    asked: ComparedPlan | None
     simulated: dict[int, SizeGains] = field(default_factory=dict)
 
     def question(self, index: int) -> SizeQuestion:
@@ -115,6 +126,13 @@ class _Search:
     def known(self, index: int) -> KnownCosts:
         """The costs of a cell."""
         return family_costs(self.family, self.cells[index][1], self.device)
+
+    def size(self, index: int, traces: Sequence[Trace | None]) -> SizeGains:
+        """What came out at a cell."""
+        first, last = self.cells[index]
+        is_described = self.asked is not None and self.family.is_described(last)
+        gains = gains_of(self.ways, traces, self.known(index))
+        return SizeGains(first, last, gains, self.asked if is_described else None)
 
     def wanted(self) -> list[int]:
         """Cells to simulate next: first some over all, then halfway where the best way changes."""
@@ -142,7 +160,7 @@ def crossover_of(
     rows: tuple[int, int] = (1, 4096),
     *,
     ways: Sequence[ComparedPlan] | None = None,
-    accept: str = "cuda",
+    accept: str | None = None,
     margin_points: float = MARGIN_POINTS,
     executor: Executor | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -151,18 +169,22 @@ def crossover_of(
 
     `rows` are the first and the last M.
     A way is left for another only where that gains `margin_points` more, so that tables do not flicker.
-    `accept`: the weakest basis that a way's safety may have. After Ctrl-C the table is of the sizes that are
+    `accept`: the weakest basis that a way's safety may have, `usual_basis` of the device if not given.
+    Without `ways` a user's own kernels are tried in all that `recommend` tries, and at the size at which they
+    were described the table has what it recommends. After Ctrl-C the table is of the sizes that are
     finished, where any is. Raises `DescriptionError`.
     """
     began = time.monotonic()
     require_types("crossover_of", family=(family, KernelFamily), device=(device, Device))
     require_types("crossover_of", executor=(executor, Executor | None), progress=(progress, Callable | None))
     margin = real("margin", margin_points, 0.0, 100.0)
-    basis: Basis = require_basis(accept)
+    basis = usual_basis(device) if accept is None else require_basis(accept)
     m_from, m_to = rows
     cells = family.cells(m_from, m_to)
-    kept, left_out = accepted_ways(family.pipeline(cells[-1][1]), device, ways or ways_of(), basis)
-    search, lost = _Search(family, device, kept, cells), list[str]()
+    asked = None if ways is not None or family.timed is None else _asked(family.timed, device, basis)
+    tried = ways or ways_of(orders=ORDERS if family.timed is None else ALL_ORDERS)
+    kept, left_out = accepted_ways(family.pipeline(cells[-1][1]), device, tried, basis)
+    search, lost = _Search(family, device, kept, cells, asked), list[str]()
     is_complete = _run(search, executor, progress, lost)
     if not search.simulated:
         raise KeyboardInterrupt  # before the first size there is no table to return
@@ -181,6 +203,12 @@ def crossover_of(
     )
 
 
+def _asked(timed: tuple[Pipeline, Mapping[str, int]], device: Device, accept: Basis) -> ComparedPlan:
+    """What is recommended for the kernels as they were described."""
+    plan = verdict_on(timed[0], device, timed[1], accept=accept).option.plan
+    return ComparedPlan(plan.name, plan.order.name.removeprefix(SLICES_LAST))
+
+
 def _run(
     search: _Search,
     executor: Executor | None,
@@ -194,10 +222,7 @@ def _run(
             questions = {index: search.question(index) for index in wanted}
             with closing(_answers(questions, executor, lost)) as answers:
                 for index, traces in answers:
-                    first, last = search.cells[index]
-                    search.simulated[index] = SizeGains(
-                        first, last, gains_of(search.ways, traces, search.known(index))
-                    )
+                    search.simulated[index] = search.size(index, traces)
                     tell(
                         len(search.simulated),
                         len(search.simulated) + len(questions) - len(questions.keys() & search.simulated),

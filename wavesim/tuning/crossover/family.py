@@ -57,6 +57,13 @@ class KernelFamily(ABC):
         """The size at which the kernels were described, and each one's time there in ns; None for others."""
         return None
 
+    def is_described(self, m: int) -> bool:
+        """Whether the kernels at M = m are those that were timed."""
+        if self.timed is None:
+            return False
+        grids = [stage.grid for stage in self.pipeline(m).stages]
+        return grids == [stage.grid for stage in self.timed[0].stages]
+
     def cells(self, m_from: int, m_to: int) -> list[tuple[int, int]]:
         """The ranges (first M, last M) from m_from to m_to in which no stage's grid changes."""
         whole("m", m_from, least=1, most=MOST_ROWS)

@@ -18,25 +18,17 @@ from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan
 from wavesim.predict.forecast import Forecast
 from wavesim.predict.known_costs import KnownCosts
+from wavesim.predict.recommendation import WORDS, ForecastPlan, name_of, promising
 from wavesim.safe_io.annotated import typed
 from wavesim.safe_io.bounds import listed
 from wavesim.safety.deadlock import safety_of
-from wavesim.safety.verdict import Basis
+from wavesim.safety.verdict import Basis, SafetyVerdict
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
 
 BASELINE = "stream"
-WORDS = (
-    BASELINE,
-    "pdl",
-    "stream-k",
-    "persistent",
-    "persistent+pdl+row",
-    "persistent+pdl+tile",
-    "row",
-    "tile",
-)
-ORDERS = ("grouped:4",)
+PROMISED = SafetyVerdict(True, "accepted before anything was simulated")
+ORDERS = ("grouped:4",)  # of kernels that are ours; of a user's own all that a recommendation tries
 
 
 @dataclass(frozen=True)
@@ -50,6 +42,11 @@ class ComparedPlan:
     def name(self) -> str:
         """Both words: "pdl+row grouped:4"."""
         return f"{self.word} {self.order}"
+
+    @property
+    def short(self) -> str:
+        """The name that a recommendation gives it: without the order where that is row-major."""
+        return name_of(self.plan)
 
     @cached_property
     def plan(self) -> Plan:
@@ -68,7 +65,9 @@ class ComparedPlan:
 
 
 @typed
-def ways_of(words: Sequence[str] = WORDS, orders: Sequence[str] = ORDERS) -> tuple[ComparedPlan, ...]:
+def ways_of(
+    words: Sequence[str] = (BASELINE, *WORDS), orders: Sequence[str] = ORDERS
+) -> tuple[ComparedPlan, ...]:
     """Every word in every order, stream sync first, added where it is missing. Raises `DescriptionError`."""
     for order in orders:
         parse_order(order)
@@ -133,6 +132,15 @@ def gains_of(
         )
         for way, trace in traced.items()
     }
+
+
+def recommended(gains: Mapping[ComparedPlan, Forecast]) -> ComparedPlan:
+    """The way that a recommendation takes of those with these gains: stream sync where none is worth it."""
+    others = {way: gain for way, gain in gains.items() if not way.is_baseline}
+    best = promising([ForecastPlan(way.plan, PROMISED, gain) for way, gain in others.items()])
+    if best is None or not best.forecast.is_worth_it:
+        return next(way for way in gains if way.is_baseline)
+    return next(way for way in others if way.plan == best.plan)
 
 
 def accepted_ways(

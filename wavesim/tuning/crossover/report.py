@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import wavesim
 from wavesim.predict.prediction import TIME_TEXT
-from wavesim.safe_io.escaping import one_line
+from wavesim.safe_io.escaping import WIDTH, one_line
 from wavesim.tuning.crossover.crossing import Crossover
 from wavesim.view.crossover_figure import ChosenWay, GainStep, gains_over_rows
 from wavesim.view.page import Section, Table, write_page
@@ -25,14 +25,28 @@ COLUMNS = ("rows M", "plan", "gain in points", "interval")
 
 
 def crossover_text(crossover: Crossover) -> str:
-    """The table, from where on each way pays, and where the numbers come from."""
-    lines = [f"{'rows M':>15}  {'plan':<26}{'gain':>8}   interval"]
-    lines += [
-        f"{f'{row.m_from} to {row.m_to}':>15}  {row.way.name:<26}{row.gain_points:>+8.1f}   "
-        f"{row.low:+.1f} to {row.high:+.1f}"
-        for row in crossover.table
-    ]
-    return "\n".join([f"{crossover.family} on {crossover.device}", *lines, *notes_of(crossover)])
+    """The table, from where on each way pays, and what was not tried."""
+    head = f"{crossover.family} on {crossover.device}, simulated at {len(crossover.sizes)} sizes"
+    width = max(24, *(len(row.way.short) + 2 for row in crossover.table))
+    lines = [head, f"{'rows M':>15}  {'run':<{width}}{'gain':>9}   interval"]
+    for row in crossover.table:
+        rows, gain = f"{row.m_from} to {row.m_to}", f"{row.gain_points:+.1f} %"
+        is_guess = "" if row.scored or row.way.is_baseline else "   never scored here"
+        lines.append(
+            f"{rows:>15}  {row.way.short:<{width}}{gain:>9}   {row.low:+.1f} to {row.high:+.1f}{is_guess}"
+        )
+    firsts: dict[str, int] = {}
+    for way in crossover.ways:
+        first = None if way.is_baseline else crossover.pays_from(way)
+        if first is not None:
+            firsts[way.word] = min(first, firsts.get(way.word, first))
+    pays = ", ".join(f"{word} {first}" for word, first in firsts.items())
+    left = ", ".join(dict.fromkeys(text.partition(" ")[0] for text in crossover.left_out))
+    words = [f"first M at which a plan gains 1 %: {pays or 'none'}"]
+    words += [f"not tried, safe only if more holds than was accepted: {left} (--accept)"] if left else []
+    return "\n".join(
+        [*lines, *(part for text in words for part in wrap(text, WIDTH, subsequent_indent="  "))]
+    )
 
 
 def notes_of(crossover: Crossover) -> tuple[str, ...]:
@@ -160,6 +174,7 @@ def table_json(crossover: Crossover) -> list[dict[str, Any]]:
             "m_to": row.m_to,
             "plan": row.way.word,
             "order": row.way.order,
+            "recommended": row.way.short,
             "gain_points": round(row.gain_points, 2),
             "low": round(row.low, 2),
             "high": round(row.high, 2),

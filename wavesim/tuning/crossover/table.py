@@ -13,6 +13,7 @@ from wavesim.predict.forecast import Forecast
 from wavesim.tuning.crossover.gains import ComparedPlan
 
 MARGIN_POINTS = 0.5  # that a change of ways must win, in all sizes until the next change together
+LESS = 1e-6  # points: what is recommended comes before what seems as good
 LEAVE_POINTS = 0.5  # less is not worth leaving stream sync: a second kernel to build, test and ship
 
 
@@ -30,6 +31,14 @@ class Sized(Protocol):
     @property
     def gains(self) -> Mapping[ComparedPlan, Forecast]:
         """At every M between them."""
+
+    @property
+    def best(self) -> ComparedPlan:
+        """The way that is recommended there."""
+
+    @property
+    def asked(self) -> ComparedPlan | None:
+        """The same where the table must have it."""
 
 
 @dataclass(frozen=True)
@@ -85,11 +94,21 @@ def _path(sizes: Sequence[Sized], margin_points: float) -> list[ComparedPlan]:
     for size in sizes:
         leader = max(best.values(), key=lambda entry: entry[0]) if best else (0.0, [])
         following = {}
-        for way, gain in size.gains.items():
+        for way, worth in _worths(size).items():
             stay = best.get(way)
             change = leader[0] - (margin_points if best else 0.0)
             total, path = stay if stay is not None and stay[0] >= change else (change, leader[1])
-            worth = 0.0 if way.is_baseline else gain.points - LEAVE_POINTS
             following[way] = (total + worth, [*path, way])
         best = following
     return max(best.values(), key=lambda entry: entry[0])[1]
+
+
+def _worths(size: Sized) -> dict[ComparedPlan, float]:
+    """What each way is surely worth at a size; none is worth more than the recommended one."""
+    if size.asked is not None:
+        return {size.asked: 0.0}
+    sure = {
+        way: 0.0 if way.is_baseline else gain.sure_points - LEAVE_POINTS for way, gain in size.gains.items()
+    }
+    most = sure[size.best]
+    return {way: most if way == size.best else min(points, most - LESS) for way, points in sure.items()}
