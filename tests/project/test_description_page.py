@@ -6,22 +6,21 @@ from pathlib import Path
 import pytest
 
 from wavesim.profile.pair_file import load_answers
-from wavesim.work.description.fields import SECTIONS, example, field_table, names
+from wavesim.work.description.fields import fields_table
 from wavesim.work.description.reader import load_description
+from wavesim.work.kinds import sections
 
 PAGE = (Path(__file__).parents[2] / "docs" / "describe-your-kernels.md").read_text(encoding="utf-8")
 EXAMPLE, CONVOLUTION, LAYER, DECODE, ANSWERS, DEVICE = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
 
 
-@pytest.mark.parametrize("section", SECTIONS)
+@pytest.mark.parametrize("section", sections())
 def test_the_page_has_the_table_of_fields_as_the_code_has_it(section: str):
-    assert field_table(section) in PAGE
+    assert fields_table(sections()[section]) in PAGE
 
 
 def test_every_field_says_what_to_write():
-    for fields in SECTIONS.values():
-        for name in names(fields):
-            assert example(name) or name == "device"
+    assert all(field.example for fields in sections().values() for field in fields)
 
 
 def test_the_example_and_its_device_are_read(tmp_path: Path):

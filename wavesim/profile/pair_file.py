@@ -24,18 +24,16 @@ from wavesim.profile.advice import Pair
 from wavesim.profile.kernel_facts import PERSISTENT, KernelFacts
 from wavesim.safe_io.bounds import MOST_BLOCKS
 from wavesim.safe_io.documents import read_toml
-from wavesim.work.description.described_field import Field
-from wavesim.work.description.fields import STAGES
 from wavesim.work.description.reader import Description, stage_of, time_ns_of
-from wavesim.work.description.table import DescriptionTable
+from wavesim.work.description.table import DescriptionTable, Field
 from wavesim.work.description.writer import description_text
+from wavesim.work.kinds import stage_fields
 
 # Fields of a kernel that a profile does not have, as a description names them.
 OF_KERNELS = (
     *("m", "n", "k", "tile", "element", "split_k", "kernel_us"),
     *("pipeline_depth", "wait", "tests_each_k_block", "persistent"),
 )
-KERNEL_FIELDS = tuple(field for field in STAGES if field.name in OF_KERNELS)
 ROLES = ("producer", "consumer")
 ROWS, SAME, SHARE = "row", "tile", "share"
 READS = {
@@ -76,9 +74,9 @@ def load_answers(path: str | Path) -> PairAnswers:
     path = Path(path)
     table = DescriptionTable.of(path, "", read_toml(path), FIELDS)
     pair = table.optional("pair", int)
+    known = tuple(field for field in stage_fields() if field.name in OF_KERNELS)
     producer, consumer = (
-        DescriptionTable.of(path, f"{role}.", table.values.get(role, {}), KERNEL_FIELDS).values
-        for role in ROLES
+        DescriptionTable.of(path, f"{role}.", table.values.get(role, {}), known).values for role in ROLES
     )
     return PairAnswers(
         1 if pair is None else pair, producer, consumer, table.optional("reads", str) or "", path

@@ -301,7 +301,11 @@ def test_a_description_says_what_python_says(tmp_path: Path):
         ("images = 2, ", "", "stages[0].convolution.images' is missing; write images = 8"),
         ("stride = 2 }", "stride = 0 }", "stride is 0; it must be 1 or 2"),
         ("tile = [128, 64, 64]\n", "", "stages[0].tile' is missing"),
-        ("tile = [128, 64, 64]\n", "tile = [128, 64, 64]\nm = 5\n", "stages[0].m' is 5; convolution says it"),
+        (
+            "tile = [128, 64, 64]\n",
+            "tile = [128, 64, 64]\nm = 5\n",
+            "stages[0].m' is 5; convolution says what",
+        ),
         (
             "tile = [128, 64, 64]\n",
             "tile = [128, 64, 64]\ngrid = [2, 14]\n",

@@ -129,7 +129,11 @@ def test_a_persistent_kernel_can_be_described_by_its_tiles(tmp_path: Path):
         ('reads = "row"', 'reads = "magic"', "field 'reads': has 'magic'; write STAGE"),
         ('reads = "row"', 'reads = "tile"', "'tile', and the grids differ: 24 x 8 and 16 x 8 tiles. Use row"),
         ('reads = "row"', 'reads = "producer[:, y + 1]"', "reads row 8"),
-        ('wait = "block-barrier"', "threads = 3", "'producer.threads' is unknown; known are kernel_us, m"),
+        (
+            'wait = "block-barrier"',
+            "threads = 3",
+            "'producer.threads' is unknown; known are kernel_us, pipeline_depth",
+        ),
         ("pair = 1", "pair = 9", "pair is 9; this profile has pairs 1 to"),
         ("pair = 1", 'pair = "1"', "pair' is '1'; expected an integer"),
         ("pair = 1", "pairs = 1", "'pairs' is unknown; known are pair, reads.* The nearest is pair"),

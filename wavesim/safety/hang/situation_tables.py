@@ -17,8 +17,7 @@ from wavesim.safe_io.bounds import bounded_text, whole
 from wavesim.safe_io.documents import read_toml
 from wavesim.safety.hang.situation import BlockWait, DevicePart, Post, PostedSemaphore, Until
 from wavesim.sim.streams.stream_order import ONE_THREAD, Kind, StreamOperation, Trigger
-from wavesim.work.description.described_field import Field
-from wavesim.work.description.table import DescriptionTable
+from wavesim.work.description.table import DescriptionTable, Field
 
 MOST_AFTER = 64
 LONGEST_NAME = 200

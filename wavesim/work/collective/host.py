@@ -6,6 +6,7 @@ tiles are added as they are made. `across` has the stages that this means.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from wavesim.errors import DescriptionError
@@ -14,9 +15,10 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import MOST_DEVICES
 from wavesim.safe_io.bounds import MOST_NS, shown
 from wavesim.work.collective import KINDS, SHOTS, Collective, across
-from wavesim.work.description.fields import COLLECTIVES, GPUS
+from wavesim.work.description.fields import read_fields
 from wavesim.work.description.table import DescriptionTable
 
+FIELDS = Path(__file__).with_name("fields.toml")
 MOST_LATE_US = 1e6
 
 
@@ -69,7 +71,7 @@ def host_of(top: DescriptionTable, stages: Mapping[str, Any], device: str) -> Ho
         if top.has("collectives"):
             raise top.missing("gpus", " and its count; a collective is of several GPUs")
         return None
-    table = DescriptionTable.of(top.path, "gpus.", top.values["gpus"], GPUS)
+    table = DescriptionTable.of(top.path, "gpus.", top.values["gpus"], read_fields(FIELDS)["gpus"])
     late_us = table.optional("late_us", list) or []
     for time in late_us:
         if type(time) not in (int, float) or not 0 <= time <= MOST_LATE_US:
@@ -90,8 +92,9 @@ def _link(table: DescriptionTable, device: str) -> Link:
 
 def _collectives(top: DescriptionTable, stages: Mapping[str, Any]) -> dict[str, Collective]:
     found: dict[str, Collective] = {}
+    known = read_fields(FIELDS)["collectives"]
     for position, entry in enumerate(top.optional("collectives", list) or []):
-        table = DescriptionTable.of(top.path, f"collectives[{position}].", entry, COLLECTIVES)
+        table = DescriptionTable.of(top.path, f"collectives[{position}].", entry, known)
         stage = table.stage("stage", stages).name
         if stage in found:
             raise table.wrong("stage", "it has a collective already; a stage has one")

@@ -11,14 +11,37 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.errors import DescriptionError, RecordingError
-from wavesim.model import device as devices
 from wavesim.safe_io.bounds import bounded_text, real, shown
 from wavesim.safe_io.escaping import one_line
-from wavesim.work.description.described_field import Field
-from wavesim.work.description.fields import example, names
 
 LONGEST_NAME = 40  # of an unknown field, for which a near one is looked up
 KIND_TEXT: Mapping[Any, str] = {str: "a text", int: "an integer", list: "a list", bool: "true or false"}
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field, as pages and error messages know it.
+
+    `default` is "required" or what holds without it, `absence` what that costs in certainty, `example` what
+    to write. Of a kind's table: `value` is the work's name for it where that is another; it is one of
+    `words`, or a number within `bounds`, or whole; `usual` holds without it where the work has no default.
+    """
+
+    name: str
+    unit: str
+    meaning: str
+    default: str
+    absence: str = "-"
+    example: str = ""
+    value: str = ""
+    words: Sequence[str] = ()
+    bounds: Sequence[float] = ()
+    usual: int | None = None
+
+    @property
+    def attribute(self) -> str:
+        """The work's name for it."""
+        return self.value or self.name
 
 
 @dataclass(frozen=True)
@@ -38,7 +61,7 @@ class DescriptionTable:
         """A value that is a table with no fields but these."""
         if not isinstance(value, dict):
             raise RecordingError(f"{path}: field '{where.rstrip('.')}' is {shown(value)}; expected a table")
-        known = names(fields)
+        known = [field.name for field in fields]
         for name in value:
             if name not in known:
                 near = get_close_matches(name[:LONGEST_NAME], known, 1)
@@ -62,8 +85,7 @@ class DescriptionTable:
 
     def missing(self, name: str, text: str = "") -> RecordingError:
         """The error that a field is not there; `text` says why it has to be."""
-        own = next((field.example for field in self.fields if field.name == name), "")
-        write = own or example(name) or f'{name} = "{devices.default_device().name}"'
+        write = next((field.example for field in self.fields if field.name == name), name)
         return RecordingError(f"{self.field(name)} is missing; write {write}{text}")
 
     def required(self, name: str, kind: type) -> Any:

@@ -9,16 +9,13 @@ from pathlib import Path
 
 from wavesim.errors import DescriptionError
 from wavesim.model import device as devices
-from wavesim.model.kernel import Kernel
+from wavesim.model.dependency import Dependency
 from wavesim.model.stage import Stage
 from wavesim.model.tile_set_text import written_tile_set
 from wavesim.safe_io.writing import write_text
 from wavesim.work.collective.host import Host
-from wavesim.work.convolution import Conv2D
-from wavesim.work.description.convolution import convolution_lines, written_needs
-from wavesim.work.description.layers import epilogue_lines, layer_work_lines
-from wavesim.work.description.reader import Description
-from wavesim.work.gemm import Gemm
+from wavesim.work.description.reader import Description, tiles_of_name
+from wavesim.work.kinds import kind_of
 
 DELETE = "\x7f"  # the one ASCII character that JSON leaves as it is and TOML refuses
 
@@ -26,9 +23,9 @@ DELETE = "\x7f"  # the one ASCII character that JSON leaves as it is and TOML re
 def write_description(path: str | Path, description: Description) -> Path:
     """Writes a file that `load_description` reads back as the same pipeline, times and plans.
 
-    Layouts of a `Gemm` are left out, as no prediction reads them; other work than a `Gemm`, a `Conv2D` that
-    awaits its halo, attention, products by heads, row kernels or a `Kernel` is written as its kernel. Raises
-    `DescriptionError` for what a file cannot say, `OutputError`.
+    Layouts of a `Gemm` are left out, as no prediction reads them; work of no kind that is registered, or with
+    more than a file can say, is written as its kernel. Raises `DescriptionError` for what a file cannot say,
+    `OutputError`.
     """
     return write_text(path, description_text(description))
 
@@ -42,10 +39,7 @@ def description_text(description: Description, comments: Sequence[str] = ()) -> 
     if not description.pipeline.dependencies:
         lines.insert(len(comments) + 1, "dependencies = []")
     for dependency in description.pipeline.dependencies:
-        needs = ", ".join(
-            _quoted(need if isinstance(need, str) else written_tile_set(need))
-            for need in written_needs(dependency)
-        )
+        needs = ", ".join(map(_quoted, _written_needs(dependency)))
         name = _quoted(dependency.consumer.stage.name)
         lines += ["[[dependencies]]", f"consumer = {name}", f"needs = [{needs}]"]
     if description.syncs or description.order:
@@ -101,21 +95,9 @@ def _stage_lines(stage: Stage, time_ns: int | None) -> Iterator[str]:
 
 
 def _work_lines(stage: Stage) -> Iterator[str]:
-    if isinstance(stage.work, Conv2D) and stage.work.awaits_halo:
-        yield from convolution_lines(stage.work)
-        return
-    if isinstance(stage.work, Gemm):
-        gemm = stage.work
-        yield from (f"{name} = {value}" for name, value in (("m", gemm.m), ("n", gemm.n), ("k", gemm.k)))
-        yield f"tile = [{gemm.tile_m}, {gemm.tile_n}, {gemm.tile_k}]"
-        yield f"element = {_quoted(gemm.dtype)}"
-        if gemm.activation is not None:
-            yield f"activation = {_quoted(gemm.activation)}"
-        if gemm.split_k > 1:
-            yield f"split_k = {gemm.split_k}"
-        yield from epilogue_lines(gemm)
-        return
-    if not isinstance(stage.work, Kernel) and (lines := layer_work_lines(stage.work)):
+    """What the work's kind writes; its grid where it is of none, or a file cannot say all of it."""
+    kind = kind_of(stage.work)
+    if lines := list(kind.lines(stage.work)) if kind is not None else []:
         yield from lines
         return
     grid, kernel = stage.grid, stage.kernel
@@ -124,6 +106,17 @@ def _work_lines(stage: Stage) -> Iterator[str]:
         yield f"flops = {kernel.flops_per_block * grid.size}"
     if kernel.bytes_per_block:
         yield f"bytes = {kernel.bytes_per_block * grid.size}"
+
+
+def _written_needs(dependency: Dependency) -> Iterator[str]:
+    """A dependency's needs: a name where that says all, else the tile set."""
+    for place, need in enumerate(dependency.needs):
+        name = need.stage.name
+        try:
+            named = tiles_of_name(place, name, {name: need.stage}, dependency.consumer.stage)
+        except DescriptionError:  # a producer that does not make what the name stands for
+            named = None
+        yield name if named == need else written_tile_set(need)
 
 
 def _quoted(text: str) -> str:

@@ -1,0 +1,12 @@
+"""Attention in descriptions and predictions: fused over a prompt, of one query a sequence, by heads."""
+
+from pathlib import Path
+
+from wavesim.work.attention import Attention, AttentionDecode
+from wavesim.work.attention.head_product import HeadProduct
+from wavesim.work.kind import WorkKind
+
+FIELDS = Path(__file__).with_name("fields.toml")
+ATTENTION = WorkKind(Attention, FIELDS, ("tile_m", "tile_n"), "[query rows, keys]")
+DECODE = WorkKind(AttentionDecode, FIELDS, ("tile_n",), "[keys]", by_device="splits")
+HEAD_PRODUCT = WorkKind(HeadProduct, FIELDS, ("tile_m", "tile_n", "tile_k"), "[query rows, columns, k-block]")
