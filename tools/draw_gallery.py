@@ -20,7 +20,7 @@ from wavesim.teaching.readiness import readiness_picture
 from wavesim.teaching.rival_plans import rivals
 from wavesim.teaching.wave_steps import staircase
 from wavesim.tuning.search import tune
-from wavesim.view.export import save_figure
+from wavesim.view.figure import save_figure
 from wavesim.view.safety_figure import safety_picture
 from wavesim.view.timeline_figure import timeline
 from wavesim.widgets import DependencyExplorer, OccupancyExplorer, TunerView, WavePlayer

@@ -4,7 +4,7 @@ import pytest
 
 from wavesim import StreamSync, device, simulate, toy, zero_cost
 from wavesim.view.timeline_data import timeline_parts
-from wavesim.widgets.plans_picture import PlansPicture
+from wavesim.widgets.drawn import PlansPicture
 
 pytestmark = pytest.mark.browser
 ROOT, TILE_NS = ".wavesim-timelines", 1000
@@ -18,7 +18,7 @@ def page(visit, tmp_path):
     four_sms = toy()
     trace = simulate(four_sms, StreamSync(), device("toy"), zero_cost(four_sms, TILE_NS))
     path = tmp_path / "plans.html"
-    PlansPicture(timeline_parts([trace])).save(path)
+    PlansPicture.of(timeline_parts([trace])).save(path)
     visit.page.goto(path.as_uri())
     yield visit.page
     assert visit.console_errors == []

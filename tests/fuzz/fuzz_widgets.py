@@ -36,7 +36,7 @@ def _widgets() -> tuple[Any, ...]:
     from wavesim.profile.profile_file import EXAMPLE, load_profile
     from wavesim.widgets.advice_browser import AdviceBrowser
     from wavesim.widgets.dependency_explorer import DependencyExplorer
-    from wavesim.widgets.occupancy_explorer import OccupancyExplorer
+    from wavesim.widgets.sm_explorers import OccupancyExplorer
     from wavesim.widgets.tuner_view import TunerView
     from wavesim.widgets.wave_player import WavePlayer
     from wavesim.widgets.what_if import WhatIf

@@ -80,9 +80,8 @@ OWNERS = {
     "simpy": {"sim", "sim/streams", "sim/peers"},
     "distributed": {"tuning"},
     "ijson": {"profile"},
-    # LiveFigure is a subclass of plotly's FigureWidget, so the widgets name plotly too.
     # The notebooks' own figures and forms are in teaching, where no other part can come to need them.
-    "plotly": {"view", "profile", "widgets", "teaching", "bench"},
+    "plotly": {"view", "profile", "teaching", "bench"},
     "ipywidgets": {"widgets", "teaching"},
     "anywidget": {"widgets"},
     "traitlets": {"widgets"},
@@ -130,7 +129,6 @@ LAZY = {
     "wavesim": {"wavesim.model.device", "wavesim.view"},
     "wavesim.__main__": {"wavesim.cli.command_line"},
     "wavesim.comparison": {"wavesim.view.comparison"},
-    "wavesim.widgets.drawn": {"wavesim.view.export"},
 }
 
 

@@ -12,7 +12,7 @@ import pytest
 TESTS = Path(__file__).parents[1]
 STUMBLES = {
     "1 a subtitle over the title": "browser/test_browser_drawn_widgets.py::"
-    "test_a_run_chosen_before_the_figure_is_shown_looks_as_one_chosen_after",
+    "test_tiles_gains_and_runs_are_chosen_by_keyboard",
     "2 scored predictions were not those shown": "bench/test_one_prediction_path.py::"
     "test_the_value_that_is_scored_is_the_value_that_compare_shows",
     "3 the README claimed too much": "bench/test_claims.py::test_a_figure_of_the_readme_is_the_claims_value",

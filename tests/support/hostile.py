@@ -34,7 +34,7 @@ from wavesim.teaching.prediction import Prediction, Revealed
 from wavesim.teaching.readiness import readiness_picture
 from wavesim.teaching.shown import Shown
 from wavesim.trace.trace import Trace
-from wavesim.view.export import figure_html
+from wavesim.view.figure import figure_html
 from wavesim.view.gain_figure import Gain, gain_overview
 from wavesim.view.panels_data import Dot, Panel, Scale, Series
 from wavesim.view.panels_figure import small_panels
@@ -42,8 +42,8 @@ from wavesim.view.safety_figure import safety_picture
 from wavesim.view.timeline_figure import timeline
 from wavesim.widgets import ComparisonView, DependencyExplorer, TunerView, WavePlayer, WhatIf
 from wavesim.widgets.advice_browser import AdviceBrowser
+from wavesim.widgets.explorer import problem_html
 from wavesim.widgets.scenario import GivenKernels
-from wavesim.widgets.summary import problem_html
 from wavesim.widgets.tuned_points import TunedPoint
 from wavesim.widgets.words import problem_box
 from wavesim.workloads.figure_one import TILE_NS, toy
@@ -103,7 +103,7 @@ def refused(take: Take) -> Markup:
     explorer = what_if(take)
     explorer.controls.wait_kernel.value = False
     explorer.controls.head_start.value = 4
-    assert "Deadlock" in explorer.finding.value
+    assert "Deadlock" in explorer.problem.value
     return explorer.html()
 
 
@@ -111,7 +111,7 @@ def problems(take: Take) -> Markup:
     """Boxes of the errors that name something."""
     waiter = Waiter(take(), (0, 0, 0), 0, 0, take(), 0, 1)
     errors = (DescriptionError(take()), DeadlockError((waiter,), (take(),)))
-    return Markup("").join([*(problem_html(error, None) for error in errors), problem_box(take(), take())])
+    return Markup("").join([*(problem_html(error) for error in errors), problem_box(take(), take())])
 
 
 def advice(take: Take, kernels: int = 3) -> Advice:

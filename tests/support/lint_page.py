@@ -19,8 +19,7 @@ from wavesim.safe_io.program import run_program
 from wavesim.safe_io.reading import read_text
 from wavesim.safe_io.writing import write_text
 from wavesim.view.canvas import Props, axis, base_layout, heading
-from wavesim.view.export import save_figure
-from wavesim.view.figure_text import figure_of
+from wavesim.view.figure import figure_of, save_figure
 from wavesim.view.theme import Theme, find_theme
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -35,7 +35,7 @@ from wavesim.bench.speedups import (
 from wavesim.errors import RecordingError
 from wavesim.safe_io.escaping import BREAK, Markup, whole_line
 from wavesim.safe_io.writing import write_text
-from wavesim.view.export import save_figure
+from wavesim.view.figure import save_figure
 from wavesim.view.page import Section, Table, write_page
 
 COLUMNS = ("pair", "M", "contender", "time µs", "quartiles µs", "over cuBLASLt", "GHz", "W", "cuts", "order")

@@ -17,7 +17,7 @@ from wavesim.predict.intervals import half_width
 from wavesim.predict.score_history import SetScore
 from wavesim.safe_io.escaping import Markup
 from wavesim.view.canvas import Props, axis, base_layout, heading
-from wavesim.view.figure_text import figure_of
+from wavesim.view.figure import figure_of
 from wavesim.view.page import Section, Table, write_page
 from wavesim.view.theme import Theme, find_theme
 

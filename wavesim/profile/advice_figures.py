@@ -11,7 +11,7 @@ from wavesim.profile.advice_text import milliseconds, short_label
 from wavesim.profile.timeline_data import KINDS, StepPicture, step_picture
 from wavesim.safe_io.escaping import Markup
 from wavesim.view.canvas import Heading, Props, axis, base_layout, heading, section
-from wavesim.view.figure_text import figure_of
+from wavesim.view.figure import figure_of
 from wavesim.view.theme import Theme, find_theme
 from wavesim.view.time_unit import MICROSECONDS, MILLISECONDS, TimeUnit
 

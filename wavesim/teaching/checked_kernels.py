@@ -24,7 +24,7 @@ from wavesim.lint.sass import listing_of_sass
 from wavesim.safe_io.annotated import require_type, typed
 from wavesim.safe_io.escaping import Markup, element
 from wavesim.view.theme import LIGHT
-from wavesim.widgets.menus import menu, require_offered
+from wavesim.widgets.explorer import menu, require_offered
 from wavesim.widgets.words import Words
 
 # PTX and machine code of cases of lint's corpus; a test compares them with the corpus.

@@ -12,7 +12,7 @@ from wavesim.sim.streams.device_launches import ChildLaunch, DeviceGrid, LaunchT
 from wavesim.sim.streams.measured_launches import FILE, shipped_launches
 from wavesim.sim.streams.uneven_work import LAUNCHERS, Launcher, UnevenWork
 from wavesim.teaching.shown import Shown
-from wavesim.widgets.launch_explorer import LaunchPicture
+from wavesim.widgets.stream_explorers import LaunchPicture
 
 US = 1_000
 COMMAND = "python -m wavesim_gpu measure labs --only device_launch --out DIR"
@@ -64,7 +64,7 @@ def table(threshold: int = 1) -> Shown:
 @typed
 def picture(timeline: LaunchTimeline) -> LaunchPicture:
     """The run, drawn."""
-    return LaunchPicture(timeline)
+    return LaunchPicture.of(timeline)
 
 
 def measured_launches() -> str:

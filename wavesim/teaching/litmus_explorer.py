@@ -11,7 +11,7 @@ import ipywidgets
 from wavesim.safe_io.annotated import typed
 from wavesim.safe_io.escaping import BREAK, Markup, element
 from wavesim.teaching.litmus import Litmus, Outcome, guide_test, semaphore_test
-from wavesim.widgets.menus import menu
+from wavesim.widgets.explorer import menu
 from wavesim.widgets.words import Words
 
 CELL = "text-align:left;vertical-align:top;padding:2px 28px 2px 0;line-height:1.5"

@@ -5,6 +5,7 @@ without the machine's costs +16.9. Below are the two simulated timelines, and ho
 """
 
 from functools import lru_cache
+from typing import Any
 
 import ipywidgets
 
@@ -17,6 +18,7 @@ from wavesim.teaching.published_gains import (
     published_prediction,
     published_rows,
 )
+from wavesim.widgets.explorer import menu
 from wavesim.widgets.summary import signed
 from wavesim.widgets.tuned_points import TunedPoint
 from wavesim.widgets.tuner_view import TunerView
@@ -35,12 +37,10 @@ class PublishedView(TunerView):
 
     @typed
     def __init__(self) -> None:
-        self.choice = ipywidgets.Dropdown(description="Figure", options=list(FIGURES))
+        fitted = "costs fitted to the machine: launch, wait, sharing an SM, clock"
+        self.choice = menu("Figure", FIGURES, next(iter(FIGURES)))
         self.constants = ipywidgets.Checkbox(
-            value=True,
-            description="costs fitted to the machine: launch, wait, sharing an SM, clock",
-            indent=False,
-            layout={"width": "auto"},
+            value=True, description=fitted, indent=False, layout={"width": "auto"}
         )
         self.words = Words()
         super().__init__(
@@ -49,29 +49,18 @@ class PublishedView(TunerView):
             title=self._title(),
             size_name="rows (B × S)",
             spread="quartiles, from the authors' standard deviations",
+            controls={"choice": self.choice, "constants": self.constants},
+            words=[self.words],
         )
-        for control in (self.choice, self.constants):
-            control.observe(lambda _: self._change(), names="value")
-        controls = ipywidgets.HBox([self.choice, self.constants])
-        self.children = [self._look, controls, self.chart, self.words, self.problem, self._box]
-        self._say()
 
     @property
     def prediction(self) -> PublishedPrediction:
         """The chosen point's."""
         return self._predictions()[self.chart.chosen]
 
-    def refresh(self) -> None:
-        """Draws the chosen point's timelines and says how they lead to its number."""
-        super().refresh()
-        self._say()
-
-    def html(self) -> Markup:
-        """What is shown now, without the controls, for a page that has no kernel."""
-        return Markup("").join([self.chart.html(), self.words.value, self.timelines.html()])
-
-    def _change(self) -> None:
-        self.show(self._points(), self._source(), title=self._title())
+    def _follow(self, change: Any) -> None:
+        if change.owner is not self.chart:
+            self._replace(self._points(), self._source(), self._title())
 
     def _predictions(self) -> tuple[PublishedPrediction, ...]:
         return _predictions(*FIGURES[self.choice.value], self.constants.value)

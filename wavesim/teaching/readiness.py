@@ -16,7 +16,7 @@ from wavesim.safe_io.bounds import real
 from wavesim.safe_io.escaping import Markup
 from wavesim.trace.trace import IntArray, Trace
 from wavesim.view.canvas import Props, axis, base_layout, heading
-from wavesim.view.figure_text import figure_of
+from wavesim.view.figure import figure_of
 from wavesim.view.theme import Theme, find_theme
 from wavesim.view.time_unit import unit_for
 from wavesim.view.wording import provenance, workload_text

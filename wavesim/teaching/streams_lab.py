@@ -26,7 +26,7 @@ from wavesim.sim.streams.program import (
 from wavesim.sim.streams.stream_order import LEGACY
 from wavesim.sim.streams.timeline import StreamTimeline
 from wavesim.teaching.shown import Shown
-from wavesim.widgets.streams_explorer import StreamsPicture
+from wavesim.widgets.stream_explorers import StreamsPicture
 
 US = 1_000
 TEXTBOOK = load_machine()
@@ -78,7 +78,7 @@ def stream_names(calls: Iterable[HostCall]) -> list[str]:
 @typed
 def picture(timeline: StreamTimeline) -> StreamsPicture:
     """The timeline, to look at and to step through."""
-    return StreamsPicture(timeline)
+    return StreamsPicture.of(timeline)
 
 
 @typed

@@ -15,7 +15,7 @@ from wavesim.predict.cluster_semaphores import SemaphorePlaces
 from wavesim.safe_io.annotated import typed
 from wavesim.safe_io.bounds import shown
 from wavesim.teaching.shown import Shown
-from wavesim.widgets.menus import require_offered
+from wavesim.widgets.explorer import require_offered
 from wavesim.widgets.place_explorer import BLOCKS, placed_ns, places_of
 
 COMMAND = "python -m wavesim_gpu measure labs --only waiting_places --out DIR"

@@ -17,7 +17,7 @@ from wavesim.trace.difference import Difference, explain_difference
 from wavesim.trace.trace import Trace
 from wavesim.view.canvas import Props, axis, axis_name, section
 from wavesim.view.difference_series import reason_range, reason_series, steps_of, strip_series, strips_of
-from wavesim.view.figure_text import escaped, figure_of
+from wavesim.view.figure import escaped, figure_of
 from wavesim.view.theme import Theme, find_theme
 from wavesim.view.timeline_data import Extras, TimelineParts, timeline_parts
 from wavesim.view.timeline_figure import FigureUpdate, timeline, timeline_update
@@ -108,7 +108,7 @@ def comparison_update(
     labels = [f"{pair.label}, {word}" for pair in explained for word in ("predicted", "measured")]
     below = HEADER + STRIPS * (STRIP + STRIP_GAP) + AXIS + REASONS_HEADER + REASONS
     extras = Extras(tuple(labels), (2 * chosen, 2 * chosen + 1), below)
-    text = title if title is not None else _finding(explained[chosen])
+    text = title if title is not None else comparison_finding(explained[chosen])
     parts = timeline_parts(
         [trace for pair in explained for trace in (pair.predicted, pair.measured)],
         title=text,
@@ -122,7 +122,7 @@ def comparison_update(
     return FigureUpdate(escaped(data), escaped(layout))
 
 
-def _finding(pair: TracePair) -> str:
+def comparison_finding(pair: TracePair) -> str:
     """How far off the prediction was, and the reason that weighs most."""
     ours, theirs = pair.predicted.time_ns, pair.measured.time_ns
     change = signed_percent(theirs / ours - 1)

@@ -14,7 +14,7 @@ from wavesim.trace.difference import Difference
 from wavesim.trace.trace import IntArray, Trace
 from wavesim.view.canvas import Props
 from wavesim.view.theme import Theme
-from wavesim.view.time_unit import TimeUnit
+from wavesim.view.time_unit import MICROSECONDS, TimeUnit
 
 TILE_HOVER = Markup(
     "<b>{}</b> tile (%{{customdata[0]}}, %{{customdata[1]}})<br>{} %{{y:+,.2f}}{} against the prediction"
@@ -54,6 +54,35 @@ def steps_of(difference: Difference) -> tuple[Step, ...]:
         steps.append(Step(label, reached, value))
         reached += value
     return (*steps, Step("total", 0.0, float(difference.total_ns)))
+
+
+def scene_of_difference(predicted: Trace, difference: Difference) -> Props:
+    """Strips and reasons as plain values for a browser that draws them itself, in microseconds."""
+    unit = MICROSECONDS
+    thin = slice(None, None, -(-len(predicted) // MAX_DOTS))
+    ends = predicted.end_ns - predicted.issue_ns.min() + difference.tile_end_ns
+    *_, total = steps = steps_of(difference)
+    words = f"{total.value_ns / unit.ns:+,.1f} µs from the first issue to the last end".replace("-", "−")
+    return {
+        "title": "Tile errors: measured − predicted",
+        "subtitle": "A dot per tile; above the line later or longer than predicted.",
+        "unit": f" {unit.symbol}",
+        "axis": unit.axis,
+        "end": float(unit.of(max(1, predicted.makespan_ns, int(ends.max())))),
+        "names": [info.name for info in predicted.header.stages],
+        "stage": predicted.stage[thin].tolist(),
+        "tiles": np.column_stack([predicted.x, predicted.y])[thin].tolist(),
+        "ends": np.round(unit.of(ends[thin]), 3).tolist(),
+        "strips": [
+            {"label": strip.label, "values": np.round(unit.of(strip.values_ns[thin]), 3).tolist()}
+            for strip in strips_of(difference)
+        ],
+        "reasons": [
+            {"label": step.label, "base": step.base_ns / unit.ns, "value": step.value_ns / unit.ns}
+            for step in steps
+        ],
+        "total": words,
+    }
 
 
 def strip_series(

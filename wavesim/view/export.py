@@ -1,6 +1,6 @@
 """Any view as a file: self-contained HTML, or SVG and PNG drawn by an installed Chromium.
 
-Example: `save_figure(timeline(traces), "plans.svg")` for a slide; the same call with `.html` for a mail.
+Example: `WavePlayer(trace).save("wave.svg")` for a slide; the same call with `.html` for a mail.
 Nothing is fetched: the page holds its script, and the browser runs without a network.
 """
 
@@ -12,14 +12,9 @@ import tempfile
 from pathlib import Path
 from urllib.parse import unquote
 
-import plotly.graph_objects as go
-from plotly.io import to_html
-from plotly.offline import get_plotlyjs
-
 from wavesim.errors import DescriptionError, DeviceError
-from wavesim.safe_io.escaping import Markup, element
+from wavesim.safe_io.escaping import Markup
 from wavesim.safe_io.writing import write_bytes, write_text
-from wavesim.view.raster import dark_rasters
 from wavesim.view.theme import find_theme
 
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
@@ -65,40 +60,6 @@ BARE_PAGE = Markup(
 # With its bracket, which no text of the page has: a name that reads like the attribute is not taken for it.
 FOUND = re.compile(r'<pre id="wavesim-svg" data-svg="([^"]*)"')
 SIZE = re.compile(r'<svg [^>]*?width="([\d.]+)" height="([\d.]+)"')
-
-
-def save_figure(figure: go.Figure, path: str | Path) -> Path:
-    """Writes a plotly figure to .html, .svg or .png; returns the path. Raises as `save_html` does."""
-    return save_html(
-        figure_html(figure), path, theme=figure_theme(figure), width=int(figure.layout.width or 1000)
-    )
-
-
-def figure_html(figure: go.Figure) -> Markup:
-    """A fragment that shows a plotly figure with no network: 5 MB, as plotly.js is in it."""
-    props = figure.to_dict()
-    props["layout"]["meta"] = dark_rasters(props["layout"])
-    # Checked as it was built; to check it again would take as long as everything else here.
-    body = to_html(
-        props, validate=False, full_html=False, include_plotlyjs=False, config={"displayModeBar": False}
-    )
-    name = re.search(r'<div id="([^"]+)" class="plotly-graph-div"', body)
-    assert name is not None, "plotly has changed its page"
-    svg = (
-        "(width) => Plotly.toImage(el, {format: 'svg', width: el.layout.width ?? width, "
-        "height: el.layout.height ?? null})"
-        ".then((uri) => decodeURIComponent(uri.slice(uri.indexOf(',') + 1)))"
-    )
-    hook = f"const el = document.getElementById('{name[1]}'); el.wavesim = {{ svg: {svg} }};"
-    # Once per page: several figures share it.
-    plotly = Markup(f"if (!window.Plotly) {{ {get_plotlyjs()} }}")
-    parts = (element("script", plotly), Markup(body), element("script", Markup(f"(() => {{ {hook} }})();")))
-    return Markup("").join(parts)
-
-
-def figure_theme(figure: go.Figure) -> str:
-    """Name of the theme that a figure was drawn in."""
-    return "dark" if figure.layout.paper_bgcolor == find_theme("dark").background else "light"
 
 
 def save_html(body: Markup, path: str | Path, *, theme: str = "light", width: int = 1000) -> Path:

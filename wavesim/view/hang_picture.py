@@ -17,7 +17,7 @@ from wavesim.safety.hang.layout import PoolLayout
 from wavesim.safety.hang.pools import SmGroup
 from wavesim.safety.hang.waits_for import Edge
 from wavesim.view.canvas import Props, base_layout, heading, note
-from wavesim.view.figure_text import figure_of
+from wavesim.view.figure import figure_of
 from wavesim.view.theme import Theme, find_theme
 from wavesim.view.tile_style import HATCH
 

@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 from wavesim.errors import DescriptionError
 from wavesim.safe_io.escaping import BREAK, Markup, element
 from wavesim.view.canvas import Props, axis, axis_name, base_layout, heading, note
-from wavesim.view.figure_text import figure_of
+from wavesim.view.figure import figure_of
 from wavesim.view.panels_data import Panel, Scale, Series
 from wavesim.view.theme import Theme, find_theme
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from wavesim.safe_io.escaping import Markup
 from wavesim.sim.peers.dispatch import PeerCrossover
 from wavesim.view.canvas import Props, axis, base_layout, heading, note
-from wavesim.view.figure_text import figure_of
+from wavesim.view.figure import figure_of
 from wavesim.view.theme import Theme, find_theme
 from wavesim.view.wording import span_text
 

@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from wavesim.errors import DescriptionError
 from wavesim.safe_io.escaping import Markup
 from wavesim.view.canvas import Heading, Props, axis, base_layout, heading, note
-from wavesim.view.figure_text import figure_of
+from wavesim.view.figure import figure_of
 from wavesim.view.theme import Theme, find_theme
 
 LEFT, RIGHT, BOTTOM, ROW_HEIGHT = 250, 96, 92, 30

@@ -14,7 +14,7 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
 from wavesim.safe_io.escaping import BREAK, Markup, element
 from wavesim.view.canvas import Heading, Props, base_layout, heading, note
-from wavesim.view.figure_text import figure_of
+from wavesim.view.figure import figure_of
 from wavesim.view.safety_data import WAIT_KERNEL, Cell, SafetyParts, safety_parts
 from wavesim.view.theme import Theme, find_theme
 from wavesim.view.tile_style import HATCH

@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 from wavesim.safe_io.escaping import Markup
 from wavesim.trace.trace import Trace
 from wavesim.view.canvas import Props, axis_name
-from wavesim.view.figure_text import escaped, figure_of
+from wavesim.view.figure import escaped, figure_of
 from wavesim.view.raster import paint, png_uri
 from wavesim.view.step_series import curve_series
 from wavesim.view.theme import Theme, find_theme

@@ -19,7 +19,7 @@ from wavesim.view.wording import LITTLE, finding, provenance, signed_percent, wo
 KINDS = (np.uint8, np.int16, np.int32)
 
 
-def scene_of_timeline(parts: TimelineParts) -> Props:
+def scene_of_timeline(parts: TimelineParts, title: str | None = None) -> Props:
     """All that is drawn of a timeline: `panels` one per trace; times in ns from each first issue.
 
     Arrays are {"type", "data"}, little-endian bytes of the smallest integer type that holds them.
@@ -29,7 +29,7 @@ def scene_of_timeline(parts: TimelineParts) -> Props:
     widest = max((trace.header.stages for trace in traces), key=len)
     letters = stage_letters(len(widest))
     return {
-        "title": finding(traces, [metrics_of(trace) for trace in traces], parts.unit),
+        "title": title or finding(traces, [metrics_of(trace) for trace in traces], parts.unit),
         "subtitle": workload_text(first.header),
         "unit": {"ns": parts.unit.ns, "symbol": parts.unit.symbol, "axis": parts.unit.axis},
         "stages": [

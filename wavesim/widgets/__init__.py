@@ -4,32 +4,32 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     # What type checkers and editors see; a test holds it to the list below, which is what runs.
-    from wavesim.widgets.bank_explorer import BankExplorer as BankExplorer
     from wavesim.widgets.comparison_view import ComparisonView as ComparisonView
     from wavesim.widgets.dependency_explorer import DependencyExplorer as DependencyExplorer
-    from wavesim.widgets.latency_explorer import LatencyExplorer as LatencyExplorer
-    from wavesim.widgets.launch_explorer import LaunchExplorer as LaunchExplorer
     from wavesim.widgets.layer_what_if import LayerWhatIf as LayerWhatIf
-    from wavesim.widgets.occupancy_explorer import OccupancyExplorer as OccupancyExplorer
     from wavesim.widgets.peer_explorer import PeerExplorer as PeerExplorer
     from wavesim.widgets.place_explorer import PlaceExplorer as PlaceExplorer
+    from wavesim.widgets.sm_explorers import BankExplorer as BankExplorer
+    from wavesim.widgets.sm_explorers import LatencyExplorer as LatencyExplorer
+    from wavesim.widgets.sm_explorers import OccupancyExplorer as OccupancyExplorer
     from wavesim.widgets.staying_what_if import StayingWhatIf as StayingWhatIf
-    from wavesim.widgets.streams_explorer import StreamsExplorer as StreamsExplorer
+    from wavesim.widgets.stream_explorers import LaunchExplorer as LaunchExplorer
+    from wavesim.widgets.stream_explorers import StreamsExplorer as StreamsExplorer
     from wavesim.widgets.tuner_view import TunerView as TunerView
     from wavesim.widgets.wave_player import WavePlayer as WavePlayer
     from wavesim.widgets.what_if import WhatIf as WhatIf
 else:
     _HOME = {
-        "BankExplorer": "wavesim.widgets.bank_explorer",
+        "BankExplorer": "wavesim.widgets.sm_explorers",
         "ComparisonView": "wavesim.widgets.comparison_view",
         "DependencyExplorer": "wavesim.widgets.dependency_explorer",
-        "LatencyExplorer": "wavesim.widgets.latency_explorer",
-        "LaunchExplorer": "wavesim.widgets.launch_explorer",
+        "LatencyExplorer": "wavesim.widgets.sm_explorers",
+        "LaunchExplorer": "wavesim.widgets.stream_explorers",
         "LayerWhatIf": "wavesim.widgets.layer_what_if",
-        "OccupancyExplorer": "wavesim.widgets.occupancy_explorer",
+        "OccupancyExplorer": "wavesim.widgets.sm_explorers",
         "PlaceExplorer": "wavesim.widgets.place_explorer",
         "PeerExplorer": "wavesim.widgets.peer_explorer",
-        "StreamsExplorer": "wavesim.widgets.streams_explorer",
+        "StreamsExplorer": "wavesim.widgets.stream_explorers",
         "StayingWhatIf": "wavesim.widgets.staying_what_if",
         "TunerView": "wavesim.widgets.tuner_view",
         "WavePlayer": "wavesim.widgets.wave_player",

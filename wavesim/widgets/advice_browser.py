@@ -6,6 +6,7 @@ opens the pair in the what-if explorer.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import ipywidgets
 
@@ -19,11 +20,11 @@ from wavesim.profile.advice import Advice, Pair
 from wavesim.profile.advice_text import findings, interval_text, milliseconds, pair_label, share_text
 from wavesim.profile.pair_file import pair_description
 from wavesim.safe_io.annotated import typed
-from wavesim.safe_io.escaping import Markup, element, markup
+from wavesim.safe_io.escaping import Markup, element
 from wavesim.sim.simulation import simulate
 from wavesim.view.timeline_data import timeline_parts
-from wavesim.widgets.page_watch import PageWatch
-from wavesim.widgets.plans_picture import PlansPicture
+from wavesim.widgets.drawn import PlansPicture
+from wavesim.widgets.explorer import Explorer, menu, still_part
 from wavesim.widgets.scenario import GivenKernels
 from wavesim.widgets.what_if import WhatIf
 from wavesim.widgets.words import Words
@@ -34,79 +35,71 @@ MOST_PAIRS = 40
 ASSUMED = "Which tile reads which is assumed: a profile does not tell."
 
 
-class AdviceBrowser(ipywidgets.VBox):
+class AdviceBrowser(Explorer):
     """Browses an advice; `advice` follows the marks."""
 
     @typed
     def __init__(self, advice: Advice) -> None:
         self.advice = advice
-        self._is_setting = False
         self._given: dict[int, GivenKernels] = {}  # by pair: to find tile times takes half of what is shown
         self.findings = Words(element("ol", *(element("li", text) for text in findings(advice))))
-        self.choice = ipywidgets.Dropdown(
-            description="Pair", options=self._options(), layout={"width": "90%"}
-        )
-        self.mark = ipywidgets.ToggleButtons(
-            description="The second reads the first:",
-            options=list(MARKS),
-            style={"description_width": "initial", "button_width": "80px"},
-        )
-        self.words = Words()
+        self.words, self._drawn = Words(), ipywidgets.VBox()
         self.open_button = ipywidgets.Button(
             description="Open in the what-if explorer", layout={"width": "260px"}, tooltip=ASSUMED
         )
-        self.picture = ipywidgets.VBox()
-        self.choice.observe(lambda _: self._show(), names="value")
-        self.mark.observe(lambda _: self._marked(), names="value")
         self.open_button.on_click(lambda _: self._explore())
-        parts = [self.findings, self.choice, self.mark, self.words, self.open_button, self.picture]
-        super().__init__([*parts, PageWatch()])
-        self.add_class("wavesim")  # the watch keeps keys pressed inside it from JupyterLab
-        self._show()
+        pairs = [(f"{pair.number}: {pair_label(pair)}", pair.number) for pair in advice.pairs[:MOST_PAIRS]]
+        first = pairs[0][1] if pairs else None
+        mark = ipywidgets.ToggleButtons(
+            description="The second reads the first:",
+            options=list(MARKS),
+            value=_word(None if first is None else advice.pair(first)),
+            style={"description_width": "initial", "button_width": "80px"},
+        )
+        # A drop-down of nothing has no value to offer.
+        choice = menu("Pair", pairs, first) if pairs else ipywidgets.Dropdown(description="Pair")
+        shown_parts = [self.findings, self.words, self.open_button, self._drawn]
+        super().__init__({"choice": choice, "mark": mark}, above=shown_parts)
+        self._draw()
 
     @property
     def pair(self) -> Pair | None:
         """The chosen pair."""
         return None if self.choice.value is None else self.advice.pair(self.choice.value)
 
+    @property
+    def picture(self) -> ipywidgets.VBox:
+        """The pair's timelines, the explorer, or why there is none."""
+        return self._drawn
+
     def html(self) -> Markup:
         """Findings, the chosen pair and its picture, for a page that has no kernel."""
         name = "" if self.pair is None else element("p", element("b", pair_label(self.pair)))
-        parts = (self.findings.value, name, self.words.value, *map(_still, self.picture.children))
-        return Markup("").join(parts)
+        drawn = (still_part(child) for child in self._drawn.children)
+        return Markup("").join((self.findings.value, name, self.words.value, *drawn))
 
-    def _options(self) -> list[tuple[str, int]]:
-        return [
-            (f"{pair.number}: {pair_label(pair)}", pair.number) for pair in self.advice.pairs[:MOST_PAIRS]
-        ]
-
-    def _marked(self) -> None:
+    def _follow(self, change: Any) -> None:
         pair = self.pair
-        if pair is not None and not self._is_setting:
-            # A mark that is taken back is a mark as well: the advice as it was read knows no marks.
-            known: dict[int, bool | None] = {
-                p.number: p.is_dependent for p in self.advice.pairs if p.is_dependent is not None
-            }
-            known[pair.number] = MARKS[self.mark.value]
-            blank = self.advice.unmarked()
-            self.advice = blank.marked({number: word for number, word in known.items() if word is not None})
-            self.words.value = self._text(self.advice.pair(pair.number))
+        if pair is None:
+            return
+        if change.owner is self.choice:
+            self.mark.value = _word(pair)
+            self._draw()
+            return
+        # A mark that is taken back is a mark as well: the advice as it was read knows no marks.
+        known = {p.number: p.is_dependent for p in self.advice.pairs if p.is_dependent is not None}
+        blank, word = self.advice.unmarked(), MARKS[self.mark.value]
+        known.pop(pair.number, None)
+        self.advice = blank.marked(known if word is None else {**known, pair.number: word})
 
-    def _show(self) -> None:
+    def _say(self) -> None:
         pair = self.pair
         if pair is None:
             self.words.value = "No pair of kernels runs back to back in this profile."
             self.open_button.disabled = True
             return
-        self._is_setting = True
-        self.mark.value = next(word for word, meaning in MARKS.items() if meaning is pair.is_dependent)
-        self._is_setting = False
-        self.words.value = self._text(pair)
-        self.picture.children = self._figures(pair)
-
-    def _text(self, pair: Pair) -> Markup:
         saving = pair.saving
-        return element(
+        self.words.value = element(
             "p",
             f"{pair.count:,} times. Tile sync: ",
             element("b", milliseconds(saving.likely_ns)),
@@ -115,19 +108,21 @@ class AdviceBrowser(ipywidgets.VBox):
             f"{milliseconds(pair.gap_saving.likely_ns)}.",
         )
 
+    def _draw(self) -> None:
+        """The chosen pair's timelines; another pair replaces the explorer."""
+        if self.pair is not None:
+            self._drawn.children = self._or_reason(self._timeline, self.pair)
+
     def _explore(self) -> None:
         """Puts the explorer in the picture's place; another pair brings the picture back."""
         if self.pair is not None:
-            self.picture.children = self._or_reason(lambda given: WhatIf(given=given), self.pair)
-
-    def _figures(self, pair: Pair) -> tuple[ipywidgets.Widget, ...]:
-        return self._or_reason(self._timeline, pair)
+            self._drawn.children = self._or_reason(lambda given: WhatIf(given=given), self.pair)
 
     def _timeline(self, given: GivenKernels) -> ipywidgets.Widget:
         """The pair simulated on one stream and with tile semaphores."""
         plans = (StreamSync(), SemaphoreSync(TileSync()))
         traces = [simulate(given.pipeline, plan, given.device, given.costs.model) for plan in plans]
-        return PlansPicture(timeline_parts(traces))
+        return PlansPicture.of(timeline_parts(traces))
 
     def _or_reason(
         self, draw: Callable[[GivenKernels], ipywidgets.Widget], pair: Pair
@@ -160,6 +155,7 @@ def given_kernels(pair: Pair) -> GivenKernels:
     return GivenKernels(pipeline, device, KnownCosts(costs, source, defaults=tuple(map(str, defaults))))
 
 
-def _still(child: ipywidgets.Widget) -> Markup:
-    """What stands in the picture's place, for a page that has no kernel."""
-    return child.html() if isinstance(child, WhatIf | PlansPicture) else markup(child.value)
+def _word(pair: Pair | None) -> str:
+    """The mark that a pair has."""
+    known = None if pair is None else pair.is_dependent
+    return next(word for word, meaning in MARKS.items() if meaning is known)

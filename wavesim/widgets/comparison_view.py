@@ -5,37 +5,40 @@ ended later than predicted, and bars of launch, waves, waiting and tile times th
 """
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from typing import Any
 
-import ipywidgets
-import plotly.graph_objects as go
-
-from wavesim.errors import DescriptionError, WavesimError
+from wavesim.errors import DescriptionError
 from wavesim.model.device import default_device
 from wavesim.recordings.shipped import RecordedCase, cases
 from wavesim.safe_io.annotated import typed
-from wavesim.safe_io.escaping import Markup
+from wavesim.trace.difference import explain_difference
 from wavesim.trace.trace import Trace
-from wavesim.view.comparison import Compared, comparison_update
-from wavesim.view.export import figure_html, save_figure
-from wavesim.view.figure_text import figure_of
-from wavesim.view.timeline_figure import FigureUpdate
+from wavesim.view.comparison import Compared, TracePair, comparison_finding
+from wavesim.view.difference_series import scene_of_difference
+from wavesim.view.timeline_data import Extras, timeline_parts
+from wavesim.view.timeline_scene import scene_of_timeline
 from wavesim.view.wording import plan_labels
-from wavesim.widgets.live_figure import LiveFigure
-from wavesim.widgets.page_watch import PageWatch
+from wavesim.widgets.drawn import DrawnWidget, PlansPicture, script
+from wavesim.widgets.explorer import Explorer, menu
 from wavesim.widgets.tuned_points import predicted_trace
-from wavesim.widgets.words import Words, problem_box, style_sheet
 
-NARROWEST, WIDEST, FIRST_WIDTH = 560, 1400, 960
 Run = tuple[str, Callable[[], tuple[Trace, Trace, Trace | None]]]  # label; predicted, measured, stream sync
 
 
-class ComparisonView(ipywidgets.VBox):
-    """A choice of runs and the figure of the chosen one.
+class ErrorsPicture(DrawnWidget):
+    """Errors tile by tile over time, and the reasons that add up to the whole."""
+
+    _esm = script("pen.js", "picture.js", "errors_picture.js")
+
+
+class ComparisonView(Explorer):
+    """A choice of runs, the timelines of the chosen one and its errors.
 
     Shows what `wavesim.compare` returned; `recorded` shows the shipped recordings. Raises
     `DescriptionError` if nothing of it was measured.
     """
+
+    kinds = (PlansPicture, ErrorsPicture)
 
     @typed
     def __init__(self, compared: Compared | Sequence[Run]) -> None:
@@ -44,20 +47,8 @@ class ComparisonView(ipywidgets.VBox):
             raise DescriptionError(
                 "ComparisonView: nothing was measured; use recorded kernels, or a machine with a GPU"
             )
-        self._watch = PageWatch()
-        self.choice = ipywidgets.Dropdown(
-            description="Run",
-            options=[(label, index) for index, (label, _) in enumerate(self._runs)],
-            layout={"width": "480px"},
-        )
-        self.figure = LiveFigure(self._update())
-        self.problem = Words()
-        self._box = ipywidgets.Box([self.figure])
-        self._box.add_class("wavesim-picture")
-        self.choice.observe(lambda _: self.refresh(), names="value")
-        self._watch.observe(lambda _: self.refresh(), names=["is_light", "width"])
-        super().__init__([style_sheet(), self.choice, self.problem, self._box, self._watch])
-        self.add_class("wavesim")
+        options = [(label, index) for index, (label, _) in enumerate(self._runs)]
+        super().__init__({"choice": menu("Run", options, 0, layout={"width": "480px"})})
 
     @classmethod
     @typed
@@ -70,44 +61,13 @@ class ComparisonView(ipywidgets.VBox):
         chosen.sort(key=lambda case: case.tokens)
         return cls([_recorded_run(case, plan) for case in chosen for plan in sorted(case.paths)])
 
-    def refresh(self) -> None:
-        """Draws the chosen run, or says why it cannot be drawn."""
-        try:
-            self._show(self._update())
-        except WavesimError as error:
-            self.problem.value = problem_box("Not drawn", str(error))
-            self._box.add_class("wavesim-stale")
-            return
-        self.problem.value = ""
-        self._box.remove_class("wavesim-stale")
-
-    def _show(self, update: FigureUpdate) -> None:
-        """Edits the figure on screen, or replaces it by one with as many series as there are now."""
-        if len(update.data) == len(self.figure.data):
-            self.figure.redraw(update)
-            return
-        former, self.figure = self.figure, LiveFigure(update)
-        self._box.children = [self.figure]
-        former.close()
-
-    def html(self) -> Markup:
-        """The chosen run's figure for a page that has no kernel; 5 MB, as plotly.js is in it."""
-        return figure_html(self._still("light"))
-
-    def save(self, path: str | Path, *, theme: str = "light", width: int = 1000) -> Path:
-        """Writes the figure to .html, .png or .svg. Raises as `save_figure` does."""
-        return save_figure(self._still(theme, width), path)
-
-    def _still(self, theme: str, width: int = FIRST_WIDTH) -> go.Figure:
-        return figure_of(*self._drawn(theme, width))
-
-    def _update(self) -> FigureUpdate:
-        width = min(WIDEST, max(NARROWEST, self._watch.width or FIRST_WIDTH))
-        return self._drawn(self._watch.theme, width)
-
-    def _drawn(self, theme: str, width: int) -> FigureUpdate:
+    def _scenes(self) -> Sequence[dict[str, Any]]:
         ours, theirs, stream = self._runs[self.choice.value][1]()
-        return comparison_update([(ours, theirs)], theme=theme, width=width, baseline=stream)
+        (label,) = plan_labels([ours.header])
+        pair = TracePair(label, ours, theirs, explain_difference(ours, theirs, stream))
+        labels = Extras(tuple(f"{label}, {word}" for word in ("predicted", "measured")))
+        timelines = scene_of_timeline(timeline_parts([ours, theirs], extras=labels), comparison_finding(pair))
+        return [timelines, scene_of_difference(ours, pair.difference)]
 
 
 def _runs_of(compared: Compared) -> list[Run]:

@@ -1,121 +1,198 @@
-"""A what-if on a transformer layer: model, phase, tokens, plan, attention's tile order, every edge's policy.
+"""A what-if on a transformer layer, or a chain of it: model, phase, tokens, plan, order, edges' policies.
 
-Example: stream sync above, the chosen plan below, one time axis; with "whole kernel" at "qkv-attention"
-attention waits for the whole QKV product again, and the gain in words follows.
+Example: QKV, attention and output product of GPT-3 145B on one of eight GPUs at 512 tokens, row semaphores by
+dependent launch; with "whole kernel" at "qkv-attention" (`edges="qkv-attention=grid"`, as of the command
+`wavesim simulate`) attention waits for the whole QKV product again, and the gain in words follows.
 """
 
-from collections.abc import Mapping
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import ipywidgets
 
-from wavesim.codegen.edge_policies import NO_OVERLAP, chosen_edges, edges_text
-from wavesim.errors import WavesimError
-from wavesim.predict.prediction import improvement_points
-from wavesim.safe_io.escaping import Markup, element
-from wavesim.view.export import save_html
-from wavesim.view.timeline_data import timeline_parts
-from wavesim.widgets.drawn import style
-from wavesim.widgets.layer_scenario import (
-    ATTENTION_ORDERS,
-    PARTS,
-    SYNCS,
-    LayerAnswer,
-    LayerScenario,
-    layer_answer,
+from wavesim.codegen.edge_policies import (
+    NO_OVERLAP,
+    chosen_edges,
+    edges_by_name,
+    edges_text,
+    notable_policies,
+    with_edges,
 )
-from wavesim.widgets.menus import menu, require_start_values
-from wavesim.widgets.page_watch import PageWatch
-from wavesim.widgets.plans_picture import PlansPicture
-from wavesim.widgets.words import Words, problem_box, style_sheet
+from wavesim.model import device as devices
+from wavesim.model.device import Device, default_device
+from wavesim.model.pipeline import Pipeline
+from wavesim.model_time.model_pass import layer_costs
+from wavesim.plan.order import Order, Reversed, RowMajor
+from wavesim.plan.parsing import parse_plan
+from wavesim.plan.plan import Plan, StreamSync
+from wavesim.predict.known_costs import KnownCosts
+from wavesim.predict.prediction import improvement_points
+from wavesim.safe_io.escaping import element
+from wavesim.sim.simulation import simulate
+from wavesim.trace.trace import Trace
+from wavesim.view.timeline_data import timeline_parts
+from wavesim.view.timeline_scene import scene_of_timeline
+from wavesim.widgets.drawn import PlansPicture
+from wavesim.widgets.explorer import Explorer, menu, require_start_values
+from wavesim.widgets.words import Words
+from wavesim.workloads.layer_backends import with_backends
+from wavesim.workloads.layers import CHAINS, chain_of, transformer_layer
 from wavesim.workloads.models import layered_models
 
-EDGE_LABEL = {"description_width": "150px"}
+WHOLE = "whole layer"
+PARTS = (WHOLE, *CHAINS)
+# Under the causal mask the first rows of a sequence have the fewest keys.
+ATTENTION_ORDERS: dict[str, Order] = {
+    "short rows first": RowMajor(),
+    "long rows first": Reversed(RowMajor()),
+}
+SYNCS = ("pdl+row", "pdl+tile", "row", "tile", "pdl", "stream")
+CACHED = 2047
 AS_THE_PLAN = ("as the plan", "")
 POLICY_TEXT = {NO_OVERLAP: "whole kernel", "together": "needed together"}
 TOKENS = {"prefill": (256, 512, 1024, 1536, 2048), "decode": (1, 4, 16, 64)}
 
 
-class LayerWhatIf(ipywidgets.VBox):
+@dataclass(frozen=True)
+class LayerScenario:
+    """One setting of all controls. `edges`: as `--edges`, ignored without semaphores."""
+
+    model: str = "gpt3-145b"
+    part: str = "attention"
+    phase: str = "prefill"
+    tokens: int = 512
+    sync: str = "pdl+row"
+    attention_order: str = "short rows first"
+    edges: str = ""
+    device: str = field(default_factory=lambda: default_device().name)
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The stages. Raises `DescriptionError`."""
+        return _pipeline(self.model, self.part, self.phase, self.tokens)
+
+    @property
+    def used_device(self) -> Device:
+        """From the catalogue."""
+        return devices.load(self.device)
+
+    @property
+    def edge_policies(self) -> dict[str, tuple[str, ...]]:
+        """What each edge, as "qkv-attention", may wait by, finest first; the last does not overlap."""
+        return _edge_policies(self.pipeline)
+
+    @property
+    def has_semaphores(self) -> bool:
+        """Whether its edges can have policies."""
+        return parse_plan(self.sync).sync.has_semaphores
+
+    @property
+    def plan(self) -> Plan:
+        """How the stages are synchronised. Raises `DescriptionError`."""
+        plan = parse_plan(self.sync)
+        if self.has_semaphores:
+            plan = with_edges(plan, self.pipeline, self.edges)
+        return _ordered(plan, self.pipeline, self.attention_order)
+
+    @property
+    def baseline(self) -> Plan:
+        """Stream sync in the same orders."""
+        return _ordered(StreamSync(), self.pipeline, self.attention_order)
+
+
+@dataclass(frozen=True, eq=False)
+class LayerAnswer:
+    """The two traces of a scenario, and where their costs come from."""
+
+    scenario: LayerScenario
+    stream: Trace
+    chosen: Trace
+    costs: KnownCosts
+
+
+def layer_answer(scenario: LayerScenario) -> LayerAnswer:
+    """Simulates both plans. Raises `DescriptionError` or `DeadlockError` where they cannot run."""
+    pipeline, device = scenario.pipeline, scenario.used_device
+    costs = layer_costs(pipeline, device)
+    stream, chosen = (
+        simulate(pipeline, plan, device, costs.of_plan(pipeline, plan, device))
+        for plan in (scenario.baseline, scenario.plan)
+    )
+    return LayerAnswer(scenario, stream, chosen, costs)
+
+
+@lru_cache(maxsize=32)
+def _pipeline(model: str, part: str, phase: str, tokens: int) -> Pipeline:
+    is_decode = phase == "decode"
+    layer = transformer_layer(
+        model,
+        tokens,
+        phase="decode" if is_decode else "prefill",
+        cached=CACHED if is_decode else 0,
+    )
+    return with_backends(layer if part == WHOLE else chain_of(layer, part))
+
+
+@lru_cache(maxsize=32)
+def _edge_policies(pipeline: Pipeline) -> dict[str, tuple[str, ...]]:
+    return {name: notable_policies(pipeline, edge) for name, edge in edges_by_name(pipeline).items()}
+
+
+def _ordered(plan: Plan, pipeline: Pipeline, word: str) -> Plan:
+    has_attention = any(stage.name == "attention" for stage in pipeline.stages)
+    return replace(plan, orders={"attention": ATTENTION_ORDERS[word]}) if has_attention else plan
+
+
+class LayerWhatIf(Explorer):
     """The explorer. Keyword arguments are the start values of its controls, by `LayerScenario`'s names.
 
     Raises `DescriptionError` or `DeadlockError` if the start values cannot run.
     """
 
+    kinds = (PlansPicture,)
+
     def __init__(self, **start: Any) -> None:
         require_start_values("LayerWhatIf", LayerScenario, start)
-        scenario = LayerScenario(**start)
-        self.model = menu("Model", list(layered_models()), scenario.model)
-        self.part = menu("Part", PARTS, scenario.part)
-        self.phase = menu("Phase", tuple(TOKENS), scenario.phase)
-        self.tokens = menu("Tokens", _offered(scenario.phase, scenario.tokens), scenario.tokens)
-        self.sync = menu("Plan", SYNCS, scenario.sync)
-        self.attention_order = menu("Attention", list(ATTENTION_ORDERS), scenario.attention_order)
-        self.answer: LayerAnswer = layer_answer(scenario)
-        self.edges = ipywidgets.VBox([])
-        self.finding, self.costs = Words(), Words()
-        self.picture = PlansPicture(timeline_parts([self.answer.stream, self.answer.chosen]))
-        self._is_following = False
-        self._offer_edges(scenario, chosen_edges(scenario.pipeline, scenario.edges))
-        for control in self._controls:
-            control.observe(self._changed, "value")
-        self._say()
-        left = ipywidgets.VBox(list(self._controls))
-        controls = ipywidgets.HBox([left, self.edges])
-        super().__init__([style_sheet(), controls, self.finding, self.picture, self.costs, PageWatch()])
-        self.add_class("wavesim")
+        first = LayerScenario(**start)
+        self.finding, self.costs, self.edges = Words(), Words(), ipywidgets.GridBox()
+        self.edges.add_class("wavesim-controls")
+        controls = {
+            "model": menu("Model", layered_models(), first.model),
+            "part": menu("Part", PARTS, first.part),
+            "phase": menu("Phase", TOKENS, first.phase),
+            "tokens": menu("Tokens", _offered(first.phase, first.tokens), first.tokens),
+            "sync": menu("Plan", SYNCS, first.sync),
+            "attention_order": menu("Attention", ATTENTION_ORDERS, first.attention_order),
+        }
+        self._offer_edges(first, chosen_edges(first.pipeline, first.edges))
+        super().__init__(controls, beside=[self.edges], above=[self.finding], below=[self.costs])
 
     @property
     def scenario(self) -> LayerScenario:
         """What the controls say."""
-        names = ("model", "part", "phase", "tokens", "sync", "attention_order")
-        controls = {name: getattr(self, name).value for name in names}
-        return LayerScenario(**controls, edges=edges_text(self._chosen))
+        return LayerScenario(**self.values, edges=edges_text(self._chosen))
 
     @property
     def _chosen(self) -> dict[str, str]:
         """The policy of each edge; "" as the plan has it."""
-        return {one.description: one.value for one in self.edges.children}
+        return {edge.description: edge.value for edge in self.edges.children}
 
-    def html(self) -> Markup:
-        """What is shown now, without the controls, for a page that has no kernel."""
-        shown = element("div", self.picture.html(), self.finding.value, self.costs.value, class_="wavesim")
-        return Markup("").join([element("style", Markup(style("what_if.css"))), shown])
+    def _scenes(self) -> Sequence[dict[str, Any]]:
+        self.answer: LayerAnswer = layer_answer(self.scenario)
+        return [scene_of_timeline(timeline_parts([self.answer.stream, self.answer.chosen]))]
 
-    def save(self, path: str | Path, *, theme: str = "light", width: int = 1000) -> Path:
-        """Writes what is shown to .html, its picture to .png or .svg. Raises as `save_html` does."""
-        return save_html(self.html(), path, theme=theme, width=width)
-
-    @property
-    def _controls(self) -> tuple[ipywidgets.Dropdown, ...]:
-        return self.model, self.part, self.phase, self.tokens, self.sync, self.attention_order
-
-    def _changed(self, change: Any) -> None:
-        if self._is_following:
-            return
-        self._is_following = True
-        try:
-            if change.owner is self.phase:
-                offered = _offered(self.phase.value, 0)
-                self.tokens.options, self.tokens.value = offered, offered[0]
-            if change.owner in self._controls:
-                self._follow()
-            self.answer = layer_answer(self.scenario)
-            self.picture.show(timeline_parts([self.answer.stream, self.answer.chosen]))
-            self._say()
-        except WavesimError as error:
-            self.finding.value = problem_box("This cannot run", str(error), Markup(""))
-        finally:
-            self._is_following = False
-
-    def _follow(self) -> None:
+    def _follow(self, change: Any) -> None:
         """Offers the edges of another pipeline or plan; what was chosen stays where it is still offered."""
-        scenario, chosen = replace(self.scenario, edges=""), self._chosen
-        offered = scenario.edge_policies
-        kept = {name: word for name, word in chosen.items() if word in offered.get(name, ())}
-        self._offer_edges(scenario, kept)
+        if change.owner is self.phase:
+            offered = _offered(self.phase.value, 0)
+            self.tokens.options, self.tokens.value = offered, offered[0]
+        if change.owner in self.controls:
+            scenario, chosen = replace(self.scenario, edges=""), self._chosen
+            offered_edges = scenario.edge_policies
+            kept = {name: word for name, word in chosen.items() if word in offered_edges.get(name, ())}
+            self._offer_edges(scenario, kept)
 
     def _offer_edges(self, scenario: LayerScenario, chosen: Mapping[str, str]) -> None:
         """A menu for each edge of the pipeline, with the policies that suit its grid."""
@@ -124,7 +201,7 @@ class LayerWhatIf(ipywidgets.VBox):
             value = chosen.get(name, "")
             offered = dict.fromkeys((*words, value) if value else words)
             options = [AS_THE_PLAN, *((POLICY_TEXT.get(word, word), word) for word in offered)]
-            menus.append(menu(name, options, value, style=EDGE_LABEL, disabled=not scenario.has_semaphores))
+            menus.append(menu(name, options, value, disabled=not scenario.has_semaphores))
             menus[-1].observe(self._changed, "value")
         self.edges.children = tuple(menus)
 

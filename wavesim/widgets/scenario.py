@@ -134,6 +134,14 @@ class Answer:
     chosen: Trace
     costs: KnownCosts
 
+    @property
+    def setting(self) -> str:
+        """What is simulated, in words."""
+        case = self.scenario
+        size = "" if case.workload == "toy" else f", {case.tokens:,} {case.unit}, tile {case.tile}"
+        place = f"{case.sm_count} SMs of {case.device}, {case.order} order"
+        return f"{case.workload}{size}, {place}, {self.chosen.header.plan_label}"
+
     @cached_property
     def safety(self) -> SafetyVerdict:
         """Whether the plan can deadlock: found when it is asked for, which is behind the picture."""

@@ -10,36 +10,10 @@ from IPython.core.getipython import get_ipython
 
 from wavesim.errors import DescriptionError
 from wavesim.widgets.advice_browser import AdviceBrowser
-from wavesim.widgets.bank_explorer import BankExplorer
-from wavesim.widgets.comparison_view import ComparisonView
 from wavesim.widgets.drawn import DrawnWidget
-from wavesim.widgets.latency_explorer import LatencyExplorer
-from wavesim.widgets.launch_explorer import LaunchExplorer
-from wavesim.widgets.layer_what_if import LayerWhatIf
-from wavesim.widgets.occupancy_explorer import OccupancyExplorer
-from wavesim.widgets.peer_explorer import PeerExplorer
-from wavesim.widgets.place_explorer import PlaceExplorer
-from wavesim.widgets.staying_what_if import StayingWhatIf
-from wavesim.widgets.streams_explorer import StreamsExplorer
-from wavesim.widgets.tuner_view import TunerView
-from wavesim.widgets.what_if import WhatIf
+from wavesim.widgets.explorer import Explorer
 
-SHOWN = (
-    DrawnWidget,
-    WhatIf,
-    OccupancyExplorer,
-    LatencyExplorer,
-    BankExplorer,
-    LaunchExplorer,
-    PlaceExplorer,
-    PeerExplorer,
-    StreamsExplorer,
-    TunerView,
-    ComparisonView,
-    AdviceBrowser,
-    LayerWhatIf,
-    StayingWhatIf,
-)
+SHOWN = (DrawnWidget, Explorer, AdviceBrowser)
 
 
 def show_static() -> None:

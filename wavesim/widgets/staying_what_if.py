@@ -1,109 +1,175 @@
 """A what-if on blocks that stay: SMs, rows of a block, batches in flight, the barrier, which SM gets what.
 
-Example: WaveRNN's blocks launched anew in every cycle above, staying below. With 96 rows a block and a
-balanced mapping no SM of a T4 has two blocks of R any more, and the cycles get shorter.
+Example: WaveRNN's 64 blocks on 40 SMs, five batches in flight, launched anew in every cycle above, staying
+below with a barrier of 0.8 us. With 96 rows a block and a balanced mapping no SM of a T4 has two blocks of R.
 """
 
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-import ipywidgets
-
-from wavesim.errors import WavesimError
-from wavesim.model.device import default_device
-from wavesim.safe_io.escaping import Markup, element
-from wavesim.view.export import save_html
-from wavesim.view.timeline_data import TimelineParts, timeline_parts
-from wavesim.widgets.drawn import style
-from wavesim.widgets.menus import require_start_values
-from wavesim.widgets.page_watch import PageWatch
-from wavesim.widgets.plans_picture import PlansPicture
-from wavesim.widgets.staying_scenario import (
-    MAPPINGS,
-    MOST_SMS,
-    StayingAnswer,
-    StayingScenario,
-    sequences_per_ms,
-    staying_answer,
+from wavesim.costs.persistent_costs import BYTES, Dtype, StepCosts, estimated_costs
+from wavesim.model import device as devices
+from wavesim.model.device import Device, default_device
+from wavesim.plan.order import Order, RowMajor
+from wavesim.predict.wavernn import rotated, trace_of
+from wavesim.safe_io.bounds import whole
+from wavesim.safe_io.escaping import element
+from wavesim.trace.trace import Trace
+from wavesim.view.timeline_data import timeline_parts
+from wavesim.view.timeline_scene import scene_of_timeline
+from wavesim.widgets.drawn import PlansPicture
+from wavesim.widgets.explorer import Explorer, menu, require_offered, require_start_values, slider
+from wavesim.widgets.words import Words
+from wavesim.workloads.wavernn import (
+    BATCH,
+    LAYERS,
+    STEPS,
+    BlockRows,
+    StepCycle,
+    Way,
+    in_flight,
+    published_device,
 )
-from wavesim.widgets.words import Words, problem_box, style_sheet
-from wavesim.workloads.wavernn import published_device
 
-LABEL = {"description_width": "150px"}
+MOST_SMS, MOST_BARRIER_NS, SHOWN_CYCLES = 160, 100_000, 8
+NUMBERED, BALANCED = "as numbered", "balanced"
+MAPPINGS = (NUMBERED, BALANCED)
 ROWS, BARRIERS_NS = (32, 48, 64, 96, 128), tuple(range(0, 3001, 100))
+TRIED = 2  # every second block is tried as the first
 
 
-class StayingWhatIf(ipywidgets.VBox):
+@dataclass(frozen=True)
+class StayingScenario:
+    """One setting of all controls. Raises `DescriptionError` for a value that cannot be."""
+
+    device: str = field(default_factory=lambda: published_device().name)
+    sms: int = 40
+    dtype: Dtype = "int8"
+    recurrent_rows: int = 64
+    batches: int = 5
+    barrier_ns: int = 800
+    mapping: str = NUMBERED
+
+    def __post_init__(self) -> None:
+        whole("sms", self.sms, 1, MOST_SMS)
+        whole("batches", self.batches, 1, len(LAYERS))
+        whole("barrier_ns", self.barrier_ns, 0, MOST_BARRIER_NS)
+        require_offered("dtype", self.dtype, tuple(BYTES))
+        require_offered("mapping", self.mapping, MAPPINGS)
+
+    @property
+    def cut(self) -> BlockRows:
+        """Rows of a block. Raises `DescriptionError`."""
+        return BlockRows(self.recurrent_rows, 64)
+
+    @property
+    def used_device(self) -> Device:
+        """With as many SMs as are asked for."""
+        return devices.load(self.device).with_sm_count(self.sms)
+
+    @property
+    def costs(self) -> StepCosts:
+        """The parts, with the barrier that is asked for; a block's part by the whole device's data sheet."""
+        known = estimated_costs(devices.load(self.device), self.dtype, self.cut)
+        return replace(known, barrier_ns=self.barrier_ns)
+
+    def cycles(self, steps: int = STEPS) -> list[StepCycle]:
+        """Of all steps of the batches in flight."""
+        return in_flight(self.batches, steps)
+
+
+@dataclass(frozen=True, eq=False)
+class StayingAnswer:
+    """The first cycles of both ways, and what a step of eight sequences takes in the long run, in ns."""
+
+    scenario: StayingScenario
+    launched: Trace
+    stays: Trace
+    launched_ns: float
+    stays_ns: float
+
+
+def staying_answer(scenario: StayingScenario) -> StayingAnswer:
+    """Both ways of a scenario. Raises `DescriptionError`."""
+    order = _order(scenario)
+    shown = scenario.cycles()[:SHOWN_CYCLES]
+    return StayingAnswer(
+        scenario,
+        _named(_trace(scenario, shown, "pipeline", order), "launched in every cycle"),
+        _named(_trace(scenario, shown, "both", order), "blocks stay, barrier in every cycle"),
+        _step_ns(scenario, "pipeline", order),
+        _step_ns(scenario, "both", order),
+    )
+
+
+def _trace(scenario: StayingScenario, cycles: list[StepCycle], way: Way, order: Order) -> Trace:
+    return trace_of(cycles, way, scenario.used_device, scenario.costs, scenario.cut, order=order)
+
+
+def _step_ns(scenario: StayingScenario, way: Way, order: Order) -> float:
+    """One step of one batch where the pipeline is full: five cycles, which all batches in flight share."""
+    steady = scenario.cycles(3)[len(LAYERS) : 2 * len(LAYERS)]
+    each = {cycle: _trace(scenario, [cycle], way, order).makespan_ns for cycle in set(steady)}
+    between = scenario.costs.between_ns(way)
+    return sum(each[cycle] + between for cycle in steady) / scenario.batches
+
+
+def _order(scenario: StayingScenario) -> Order:
+    """Which block is issued first: the first, or whichever makes a full cycle shortest."""
+    if scenario.mapping == NUMBERED:
+        return RowMajor()
+    full = max(scenario.cycles(3), key=lambda cycle: len(cycle.blocks(scenario.cut)))
+    orders = [rotated(first) for first in range(0, len(full.blocks(scenario.cut)), TRIED)]
+    return min(orders, key=lambda order: _trace(scenario, [full], "both", order).makespan_ns)
+
+
+def _named(trace: Trace, label: str) -> Trace:
+    return replace(trace, header=replace(trace.header, plan_label=label))
+
+
+def sequences_per_ms(step_ns: float) -> float:
+    """Steps of single sequences in a millisecond, eight to a batch."""
+    return BATCH * 1e6 / step_ns
+
+
+class StayingWhatIf(Explorer):
     """The explorer. Keyword arguments are the start values of its controls, by `StayingScenario`'s names.
 
     Raises `DescriptionError` if the start values cannot be.
     """
 
+    kinds = (PlansPicture,)
+
     def __init__(self, **start: Any) -> None:
         require_start_values("StayingWhatIf", StayingScenario, start)
-        scenario = StayingScenario(**start)
-        self.answer: StayingAnswer = staying_answer(scenario)
-        offered = (published_device().name, default_device().name)
-        self.device = _choice("Device", offered, scenario.device)
-        self.sms = ipywidgets.IntSlider(
-            description="SMs",
-            value=scenario.sms,
-            min=min(8, scenario.sms),
-            max=MOST_SMS,
-            style=LABEL,
-            continuous_update=False,
-        )
-        self.recurrent_rows = _choice("Rows of a block of R", ROWS, scenario.recurrent_rows)
-        self.batches = ipywidgets.IntSlider(
-            description="Batches in flight", value=scenario.batches, min=1, max=5, style=LABEL
-        )
-        self.barrier_ns = _choice("Barrier (ns)", BARRIERS_NS, scenario.barrier_ns)
-        self.mapping = _choice("Mapping", MAPPINGS, scenario.mapping)
+        first = StayingScenario(**start)
         self.finding, self.costs = Words(), Words()
-        self.picture = PlansPicture(self._parts())
-        for control in self.controls:
-            control.observe(self._changed, "value")
-        self._say()
-        box = ipywidgets.GridBox(self.controls)
-        box.add_class("wavesim-controls")
-        super().__init__([style_sheet(), box, self.finding, self.picture, self.costs, PageWatch()])
-        self.add_class("wavesim")
-
-    @property
-    def controls(self) -> tuple[Any, ...]:
-        """In reading and Tab order."""
-        return (self.device, self.sms, self.recurrent_rows, self.batches, self.barrier_ns, self.mapping)
+        known = dict.fromkeys((published_device().name, default_device().name, first.device))
+        controls = {
+            "device": menu("Device", known, first.device),
+            "sms": slider("SMs", first.sms, 8, MOST_SMS, continuous_update=False),
+            "recurrent_rows": menu(
+                "Rows of a block of R", sorted({*ROWS, first.recurrent_rows}), first.recurrent_rows
+            ),
+            "batches": slider("Batches in flight", first.batches, 1, len(LAYERS)),
+            "barrier_ns": menu("Barrier (ns)", sorted({*BARRIERS_NS, first.barrier_ns}), first.barrier_ns),
+            "mapping": menu("Mapping", MAPPINGS, first.mapping),
+        }
+        super().__init__(controls, above=[self.finding], below=[self.costs])
 
     @property
     def scenario(self) -> StayingScenario:
         """What the controls say. Raises `DescriptionError`."""
-        names = ("device", "sms", "recurrent_rows", "batches", "barrier_ns", "mapping")
-        return StayingScenario(**{name: getattr(self, name).value for name in names})
+        return StayingScenario(**self.values)
 
-    def html(self) -> Markup:
-        """What is shown now, without the controls, for a page that has no kernel."""
-        shown = element("div", self.picture.html(), self.finding.value, self.costs.value, class_="wavesim")
-        return Markup("").join([element("style", Markup(style("what_if.css"))), shown])
-
-    def save(self, path: str | Path, *, theme: str = "light", width: int = 1000) -> Path:
-        """Writes what is shown to .html, its picture to .png or .svg. Raises as `save_html` does."""
-        return save_html(self.html(), path, theme=theme, width=width)
-
-    def _changed(self, _: Any) -> None:
-        try:
-            self.answer = staying_answer(self.scenario)
-            self.picture.show(self._parts())
-            self._say()
-        except WavesimError as error:
-            self.finding.value = problem_box("This cannot run", str(error), Markup(""))
-
-    def _parts(self) -> TimelineParts:
+    def _scenes(self) -> Sequence[dict[str, Any]]:
         """The two timelines; one kernel boundary is marked, and between the lower one's cycles lies none."""
+        self.answer: StayingAnswer = staying_answer(self.scenario)
         parts = timeline_parts([self.answer.launched, self.answer.stays])
         launched, stays = parts.panels
         first = replace(launched, boundaries_ns=launched.boundaries_ns[:1])
-        return replace(parts, panels=(first, replace(stays, boundaries_ns=())))
+        return [scene_of_timeline(replace(parts, panels=(first, replace(stays, boundaries_ns=()))))]
 
     def _say(self) -> None:
         answer = self.answer
@@ -115,11 +181,5 @@ class StayingWhatIf(ipywidgets.VBox):
             f"where blocks are launched in every cycle, {stays:,.0f} where they stay, {gain}."
         )
         self.finding.value = element("div", words, role="status", aria_live="polite")
-        self.costs.value = element(
-            "p", f"Simulated: {answer.scenario.costs.source}. Shown: the first cycles."
-        )
-
-
-def _choice(label: str, options: Any, value: Any) -> ipywidgets.Dropdown:
-    offered = list(options) if value in options else [*options, value]
-    return ipywidgets.Dropdown(options=offered, value=value, description=label, style=LABEL)
+        source = answer.scenario.costs.source
+        self.costs.value = element("p", f"Simulated: {source}. Shown: the first cycles.")

@@ -1,18 +1,15 @@
-"""The words and figures around the what-if timelines, as HTML: finding, table, costs, and why not.
+"""The words and figures around the what-if timelines, as HTML: finding, table and costs.
 
 Example: "Row semaphores: 3 waves instead of 4, 25.0 points less time" above, a table of where the SMs'
 time went below. The finding is a live region, so that a screen reader speaks it after each change.
 """
 
-from wavesim.errors import DeadlockError, WavesimError
 from wavesim.predict.prediction import improvement_points
 from wavesim.predict.shared_placement import placement_caveat
-from wavesim.safe_io.escaping import BREAK, Markup, element
+from wavesim.safe_io.escaping import Markup, element
 from wavesim.trace.metrics import metrics_of
 from wavesim.trace.trace import Trace
 from wavesim.widgets.scenario import Answer
-from wavesim.widgets.what_if_code import code_of
-from wavesim.widgets.words import problem_box
 from wavesim.workloads.figure_one import TILE_NS
 
 NO_GAIN_POINTS = 0.5  # smaller changes are not called a gain or a loss
@@ -92,50 +89,6 @@ def _bare(text: str) -> str:
     return text.partition(" ")[0]
 
 
-def problem_html(error: WavesimError, shown: Answer | None) -> Markup:
-    """Why a setting cannot run, and what the picture below still shows."""
-    text = deadlock_text(error) if isinstance(error, DeadlockError) else str(error)
-    title = "Deadlock" if isinstance(error, DeadlockError) else "This cannot run"
-    return problem_box(title, text, _still_shown(shown))
-
-
-def failure_html(shown: Answer | None) -> Markup:
-    """What is said when something unexpected stopped the simulation; the details are in the page's log."""
-    words = "wavesim met an error of its own; JupyterLab's log console has the details."
-    return problem_box("Not simulated", words, _still_shown(shown))
-
-
-def _still_shown(shown: Answer | None) -> Markup:
-    if shown is None:
-        return Markup("")
-    head, case = shown.chosen.header, shown.scenario
-    size = "" if case.workload == "toy" else f", {case.tokens:,} {case.unit}, tile {case.tile}"
-    place = f"{case.sm_count} SMs of {case.device}, {case.order} order"
-    setting = f"{case.workload}{size}, {place}, {head.plan_label}"
-    words = element("i", f"The picture still shows the last setting that ran: {setting}.")
-    return BREAK.join(["", words])
-
-
-def deadlock_text(error: DeadlockError) -> str:
-    """A deadlock in words: who holds the slots, for what they wait, and who can therefore never run."""
-    first = error.waiters[0] if error.waiters else None
-    if first is None:
-        return str(error)
-    stages = sorted({waiter.stage for waiter in error.waiters})
-    starved = " ".join(f"Never issued: {fact}." for fact in error.starved)
-    x, y, _ = first.tile
-    count = len(error.waiters)
-    they = f"{count} blocks of {', '.join(stages)} hold SM slots and spin"
-    if count == 1:
-        they = f"1 block of {stages[0]} holds its SM slot and spins"
-    return (
-        f"{they} on semaphores that nobody can post. For one, tile ({x}, {y}) of {first.stage} on SM "
-        f"{first.sm} waits for {first.semaphore}: it reads {first.seen} and needs {first.awaited}. {starved} "
-        "Spinning blocks never leave, so nothing moves again. The wait-kernel keeps consumers off the device "
-        "until the producer has started, which rules this out where blocks are issued in launch order."
-    )
-
-
 def table_html(answer: Answer) -> Markup:
     """Where the SMs' time went under both plans."""
     traces = answer.stream, answer.chosen
@@ -197,8 +150,8 @@ def _change(before: str | None, after: str | None) -> str | None:
     return "±0" if not round(difference, digits) else f"{difference:+.{digits}f}{unit}".replace("-", "−")
 
 
-def costs_html(answer: Answer) -> Markup:
-    """Where the costs come from, how far predictions were off there, and what the plan's safety rests on."""
+def costs_html(answer: Answer, code: str) -> Markup:
+    """Where the costs come from, how far off predictions were there, what safety rests on, and the call."""
     source = answer.costs.source
     words = [element("b", "Costs."), f"{source[0].upper()}{source[1:].removesuffix('.')}."]
     if answer.scenario.workload != "toy" and answer.costs.tile_times:
@@ -218,6 +171,6 @@ def costs_html(answer: Answer) -> Markup:
     for caveat in placement_caveat(answer.chosen):
         words += [element("b", "Placement:"), f"{caveat.removeprefix('placement: ')}."]
     words += [element("b", "Safety:"), f"{answer.safety.text.removeprefix('safety: ')}."]
-    if code := code_of(answer.scenario):
+    if code:
         words += [element("b", "This setting:"), element("code", code)]
     return element("div", Markup(" ").join(words), class_="wavesim-costs")

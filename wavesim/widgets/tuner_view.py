@@ -5,25 +5,24 @@ below it both plans' timelines show the waits that ate the tail.
 """
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
-import ipywidgets
 import traitlets
 
 from wavesim.costs.cost_model import CostModel
-from wavesim.errors import DescriptionError, WavesimError
+from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
 from wavesim.safe_io.annotated import typed
-from wavesim.safe_io.escaping import Markup
 from wavesim.tuning.ranking import Tuning
 from wavesim.view.canvas import Props
-from wavesim.view.export import save_html
 from wavesim.view.gain_figure import gain_finding
-from wavesim.view.timeline_data import TimelineParts, timeline_parts
-from wavesim.widgets.drawn import DrawnWidget, script
-from wavesim.widgets.plans_picture import PlansPicture
+from wavesim.view.timeline_data import timeline_parts
+from wavesim.view.timeline_scene import scene_of_timeline
+from wavesim.widgets.drawn import DrawnWidget, PlansPicture, script
+from wavesim.widgets.explorer import Explorer
 from wavesim.widgets.tuned_points import TunedPoint, points_of_tunings, recorded_points
-from wavesim.widgets.words import Words, problem_box, style_sheet
+from wavesim.widgets.words import Words
 
 QUARTILES = "quartiles of interleaved rounds"
 
@@ -36,13 +35,15 @@ class TunerPicture(DrawnWidget):
     page_traits = ("chosen",)
 
 
-class TunerView(ipywidgets.VBox):
+class TunerView(Explorer):
     """Gains and the timelines of the chosen one. `source` says what was simulated or measured, on what.
 
     Made by `tuned` from tunings or by `recorded` from the shipped recordings. `title` replaces the
     finding, `size_name` is what a point's size counts, `spread` what its low and high are. Raises
     `DescriptionError` for no points.
     """
+
+    kinds = (PlansPicture,)
 
     @typed
     def __init__(
@@ -53,18 +54,14 @@ class TunerView(ipywidgets.VBox):
         title: str = "",
         size_name: str = "tokens",
         spread: str = QUARTILES,
+        controls: Mapping[str, Any] = MappingProxyType({}),
+        words: Sequence[Words] = (),
     ) -> None:
         self._labels = {"sizeName": size_name, "spread": spread}
         self.points = _known(points)
-        self.chart = TunerPicture(scene=self._scene(source, title), chosen=_best(self.points))
-        self.timelines = PlansPicture(self._parts())
-        self.problem = Words()
-        self._box = ipywidgets.Box([self.timelines])
-        self._box.add_class("wavesim-picture")
-        self.chart.observe(lambda _: self.refresh(), names="chosen")
-        self._look = style_sheet()
-        super().__init__([self._look, self.chart, self.problem, self._box])
-        self.add_class("wavesim")
+        self.chart = TunerPicture(scene=self._chart(source, title), chosen=_best(self.points))
+        super().__init__(controls, beside=[self.chart], above=words)
+        self.chart.observe(self._changed, names="chosen")
 
     @classmethod
     @typed
@@ -96,40 +93,25 @@ class TunerView(ipywidgets.VBox):
 
     def show(self, points: Sequence[TunedPoint], source: str, *, title: str = "") -> None:
         """Draws these points in place; the same size and policy stay chosen. Raises `DescriptionError`."""
+        self._is_following = True  # so that another choice draws once
+        try:
+            self._replace(points, source, title)
+        finally:
+            self._is_following = False
+        self.refresh()
+
+    def _replace(self, points: Sequence[TunedPoint], source: str, title: str) -> None:
         before, self.points = self.point, _known(points)
         place = (before.tokens, before.gain.plan)
         places = [(point.tokens, point.gain.plan) for point in self.points]
-        chosen = places.index(place) if place in places else _best(self.points)
-        is_same = self.chart.chosen == chosen
         with self.chart.hold_sync():
-            self.chart.scene = self._scene(source, title)
-            self.chart.chosen = chosen  # draws the timelines if it changes
-        if is_same:
-            self.refresh()
+            self.chart.scene = self._chart(source, title)
+            self.chart.chosen = places.index(place) if place in places else _best(self.points)
 
-    def refresh(self) -> None:
-        """Draws the chosen point's timelines, or says why they cannot be made."""
-        try:
-            self.timelines.show(self._parts())
-        except WavesimError as error:
-            self.problem.value = problem_box("Not drawn", str(error))
-            self._box.add_class("wavesim-stale")
-            return
-        self.problem.value = ""
-        self._box.remove_class("wavesim-stale")
+    def _scenes(self) -> Sequence[Props]:
+        return [scene_of_timeline(timeline_parts(self.point.traces()))]
 
-    def html(self) -> Markup:
-        """The chart and the chosen point's timelines, for a page that has no kernel."""
-        return Markup("").join([self.chart.html(), self.timelines.html()])
-
-    def save(self, path: str | Path, *, theme: str = "light", width: int = 1000) -> Path:
-        """Writes both pictures to .html, .png or .svg. Raises as `save_html` does."""
-        return save_html(self.html(), path, theme=theme, width=width)
-
-    def _parts(self) -> TimelineParts:
-        return timeline_parts(self.point.traces())
-
-    def _scene(self, source: str, title: str) -> Props:
+    def _chart(self, source: str, title: str) -> Props:
         points = self.points
         sizes = sorted({point.tokens for point in points})
         policies = list(dict.fromkeys(point.gain.plan for point in points))

@@ -52,10 +52,10 @@ function render({ model, el }) {
   });
   root.append(keys);
 
-  // The one that was asked for, or the last of the run's first half: an empty picture says nothing.
+  // The one that was asked for (a kernel in the browser sends undefined for None), or the last of the run's first half: an empty picture says nothing.
   function firstStep() {
     const asked = model.get("step");
-    if (asked !== null) return Math.min(asked, steps.length);
+    if (asked != null) return Math.min(asked, steps.length);
     const later = steps.findIndex((step) => step.ns > panel.makespan / 2);
     return later < 0 ? steps.length : later;
   }
@@ -172,7 +172,7 @@ function render({ model, el }) {
     goTo(0, false);
     start();
   });
-  if (model.get("plays") && model.get("step") === null && wantsMotion) sight.observe(root);
+  if (model.get("plays") && model.get("step") == null && wantsMotion) sight.observe(root);
   el.wavesim = picture;
   return () => {
     sight.disconnect();

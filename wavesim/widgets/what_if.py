@@ -1,69 +1,102 @@
 """The what-if explorer: change tokens, tile, device, order or policy and see both timelines follow.
 
-Example: stream sync above, the chosen plan below, the same time axis, and the gain in words. A setting
-that cannot run says why and leaves the last good picture, greyed; a deadlock is told as one.
+Example: stream sync above, the chosen plan below, the same time axis, and the gain in words. `code` is the
+call that opens it as it is shown, `WhatIf(tokens=768)`; `address(site)` a link that opens it in a browser.
 """
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import fields, replace
 from typing import Any
+from urllib.parse import urlencode
 
 import ipywidgets
 
-from wavesim.errors import WavesimError
-from wavesim.safe_io.escaping import Markup, element
-from wavesim.view.export import save_html
-from wavesim.view.timeline_data import TimelineParts, timeline_parts
-from wavesim.widgets.controls import Controls, start_scenario
-from wavesim.widgets.drawn import style
-from wavesim.widgets.page_watch import PageWatch
-from wavesim.widgets.plans_picture import PlansPicture
-from wavesim.widgets.scenario import Answer, answer
-from wavesim.widgets.summary import costs_html, failure_html, finding_html, problem_html, table_html
-from wavesim.widgets.what_if_code import address_of, code_of
-from wavesim.widgets.words import Words, style_sheet
+from wavesim.errors import DescriptionError
+from wavesim.model import device as devices
+from wavesim.safe_io.bounds import MOST_BLOCKS, shown, whole
+from wavesim.view.timeline_data import timeline_parts
+from wavesim.view.timeline_scene import scene_of_timeline
+from wavesim.widgets.drawn import PlansPicture
+from wavesim.widgets.explorer import LABEL, Explorer, menu, numbers, require_start_values, stops
+from wavesim.widgets.scenario import ORDERS, Answer, Scenario, answer
+from wavesim.widgets.summary import costs_html, finding_html, table_html
+from wavesim.widgets.words import Words
+from wavesim.workloads.catalogue import DEFAULTS, IMAGE_UNIT, WORKLOADS, Defaults
+from wavesim.workloads.conv_networks import NETWORKS
+from wavesim.workloads.gpt3 import KERNEL_TILES
+
+# Every 128 rows where recordings and partly filled waves are, coarser where bars turn into a picture.
+TOKENS = (*range(128, 4096, 128), *range(4096, 12_289, 256))
+IMAGES = (1, 2, 4, *range(8, 129, 8))  # of a batch: 6,272 tiles of the largest convolutions
+ORDER_TEXT = {
+    "row": "row by row",
+    "column": "column by column",
+    "grouped:2": "groups of 2 rows",
+    "grouped:4": "groups of 4 rows",
+    "grouped:8": "groups of 8 rows",
+    "row, consumer reversed": "row by row, consumer reversed",
+}
+POLICY_TEXT = {"row": "one semaphore per tile row", "tile": "one semaphore per tile"}
+WORKLOAD_TEXT = {"toy": "Figure 1: 2 × 6 tiles"}
+NAMES = {
+    "gpt3": "GPT-3",
+    "mlp": "MLP",
+    "llama": "LLaMA",
+    "resnet": "ResNet",
+    "vgg": "VGG",
+    "conv": "convolution",
+    "qwen2.5": "Qwen2.5",
+    "145b": "145B",
+    "65b": "65B",
+    "8b": "8B",
+    "0.5b": "0.5B",
+    "gemms": "GEMMs",
+}
+MOST_SMS, MOST_HEAD_START = 160, 12
+SMS_SAID = "A tile takes the same time whatever their number"
+WAIT_KERNEL_SAID = "One block ahead of the consumer that ends when the producer has started"
+HEAD_START_SAID = "Consumer blocks that reach the SMs before the producer's first: a race, lost"
+CONSOLE = "repl/index.html"  # of a JupyterLite site
 
 
-class WhatIf(ipywidgets.VBox):
+class WhatIf(Explorer):
     """The explorer. Keyword arguments are the start values of its controls, by `Scenario`'s names.
 
     Raises `DescriptionError` or `DeadlockError` if the start values cannot run.
     """
 
-    def __init__(self, **start: Any) -> None:
-        self._watch = PageWatch()
-        self.controls = Controls(start_scenario(**start), self.refresh)
-        self.answer: Answer = answer(self.controls.scenario)
-        self.finding = Words()
-        self.table = Words()
-        self.costs = Words()
-        self.picture = PlansPicture(self._parts())
-        self._picture_box = ipywidgets.Box([self.picture])
-        self._picture_box.add_class("wavesim-picture")
-        self._below = ipywidgets.Box([self.table, self.costs])
-        self._below.add_class("wavesim-below")
-        self._say()
-        parts = [style_sheet(), self.controls.box, self.finding, self._picture_box, self._below, self._watch]
-        super().__init__(parts)
-        self.add_class("wavesim")
+    kinds = (PlansPicture,)
 
-    def refresh(self) -> None:
-        """Simulates what the controls say and shows it; called on every change of a control."""
-        is_told = False
-        try:
-            with _collections_deferred():
-                self.answer = answer(self.controls.scenario)
-                self.picture.show(self._parts())
-            self._say()
-            is_told = True
-        except WavesimError as error:
-            self._refuse(problem_html(error, self.answer))
-            is_told = True
-        finally:
-            if not is_told:
-                self._refuse(failure_html(self.answer))
+    def __init__(self, **start: Any) -> None:
+        self._start = first = start_scenario(**start)
+        self.finding, self.table, self.costs = Words(), Words(), Words()
+        names = list(WORKLOADS) if first.given is None else [first.workload]
+        known = devices.names() if first.given is None else [first.device]
+        waits = ipywidgets.Checkbox(
+            value=first.wait_kernel, description="Wait-kernel", style=LABEL, tooltip=WAIT_KERNEL_SAID
+        )
+        controls = {
+            "workload": menu("Workload", [(_workload_text(name), name) for name in names], first.workload),
+            "tokens": stops(*_sizes(first.workload, first.tokens)),
+            "tile": menu("Tile", _tiles(first.workload, first.tile), first.tile),
+            "device": menu("Device", known, first.device),
+            "sm_count": stops("SMs", range(1, MOST_SMS + 1), first.sm_count, tooltip=SMS_SAID),
+            "order": menu("Tile order", [(ORDER_TEXT[word], word) for word in ORDERS], first.order),
+            "policy": menu("Semaphores", [(text, word) for word, text in POLICY_TEXT.items()], first.policy),
+            "wait_kernel": waits,
+            "head_start": stops(
+                "Consumers first", range(MOST_HEAD_START + 1), first.head_start, tooltip=HEAD_START_SAID
+            ),
+        }
+        super().__init__(controls, above=[self.finding], below=[self.table, self.costs])
+
+    @property
+    def scenario(self) -> Scenario:
+        """What the controls say now."""
+        said = self.values
+        if self.wait_kernel.value:
+            said["head_start"] = 0
+        return replace(self._start, **said)
 
     @property
     def code(self) -> str:
@@ -74,40 +107,105 @@ class WhatIf(ipywidgets.VBox):
         """A link that opens it on a site of `make lite`, with nothing installed. Raises as `address_of`."""
         return address_of(self.answer.scenario, site)
 
-    def html(self) -> Markup:
-        """What is shown now, without the controls, for a page that has no kernel."""
-        words = (part.value for part in (self.finding, self.table, self.costs))
-        shown = element("div", self.picture.html(), *words, class_="wavesim")
-        return Markup("").join([element("style", Markup(style("what_if.css"))), shown])
-
-    def save(self, path: str | Path, *, theme: str = "light", width: int = 1000) -> Path:
-        """Writes what is shown to .html, its picture to .png or .svg. Raises as `save_html` does."""
-        return save_html(self.html(), path, theme=theme, width=width)
-
-    def _parts(self) -> TimelineParts:
-        return timeline_parts([self.answer.stream, self.answer.chosen])
+    def _scenes(self) -> Sequence[dict[str, Any]]:
+        self.answer: Answer = answer(self.scenario)
+        return [scene_of_timeline(timeline_parts([self.answer.stream, self.answer.chosen]))]
 
     def _say(self) -> None:
-        """The words around the picture, and the picture no longer greyed."""
-        for part in (self._picture_box, self._below):
-            part.remove_class("wavesim-stale")
         self.finding.value = finding_html(self.answer)
         self.table.value = table_html(self.answer)
-        self.costs.value = costs_html(self.answer)
+        self.costs.value = costs_html(self.answer, self.code)
 
-    def _refuse(self, html: Markup) -> None:
-        self.finding.value = html
-        for part in (self._picture_box, self._below):
-            part.add_class("wavesim-stale")
+    def _setting(self) -> str:
+        return self.answer.setting
+
+    def _follow(self, change: Any) -> None:
+        if change.owner is self.workload:
+            usual = _usual(change.new)
+            tokens, tile = self.tokens.value, self.tile.value
+            if usual.unit != _usual(change.old).unit:
+                tokens, tile = usual.tokens, "{}x{}".format(*usual.tile)
+            label, values, _ = _sizes(change.new, tokens)
+            self.tokens.description = label
+            self.tokens.options, self.tokens.value = numbers(values, tokens), tokens
+            self.tile.options, self.tile.value = _tiles(change.new, tile), tile
+            self.device.value = "toy" if change.new == "toy" else devices.default_device().name
+        if change.owner in (self.workload, self.device):
+            self.sm_count.value = devices.load(self.device.value).sm_count
+
+    def _enable(self) -> None:
+        is_fixed = self.workload.value == "toy" or self._start.given is not None
+        self.tokens.disabled = self.tile.disabled = is_fixed
+        self.head_start.disabled = self.wait_kernel.value
 
 
-@contextmanager
-def _collections_deferred() -> Iterator[None]:
-    """No garbage collection inside: with a notebook's heap each costs as much as simulating 4,000 tiles."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
+def start_scenario(**chosen: Any) -> Scenario:
+    """A scenario from some of its fields; device and SMs follow the workload unless they are given."""
+    require_start_values("WhatIf", Scenario, chosen)
+    whole("head_start", chosen.get("head_start", 0), 0, MOST_BLOCKS)
+    if chosen.get("given") is not None:
+        given: Scenario = replace(chosen["given"].scenario(), **chosen)
+        return given
+    name = chosen.get("workload", Scenario.workload)
+    device = chosen.get("device", "toy" if name == "toy" else devices.default_device().name)
+    m, n = _usual(name).tile
+    size = {"tokens": _usual(name).tokens, "tile": f"{m}x{n}"}
+    defaults = {**size, "device": device, "sm_count": devices.load(device).sm_count}
+    return replace(Scenario(), **(defaults | chosen))
+
+
+def _workload_text(name: str) -> str:
+    """A name of the catalogue as it is read: resnet-conv-64 is ResNet convolution 64."""
+    network, _, size = name.rpartition("-")
+    if network in NETWORKS:
+        return f"{'-'.join(NAMES.get(part, part) for part in network.split('-'))}, images of {size} × {size}"
+    words = " ".join(NAMES.get(part, part) for part in name.split("-"))
+    return WORKLOAD_TEXT.get(name) or words[0].upper() + words[1:]
+
+
+def _usual(name: str) -> Defaults:
+    """Of a workload; the catalogue's most common ones for kernels that are in none."""
+    return DEFAULTS.get(name, Defaults())
+
+
+def _sizes(name: str, tokens: int) -> tuple[str, Sequence[int], int]:
+    """Label, stops and start of the slider of a workload's size."""
+    is_images = _usual(name).unit == IMAGE_UNIT
+    return ("Images", IMAGES, tokens) if is_images else ("Tokens (rows)", TOKENS, tokens)
+
+
+def _tiles(name: str, tile: str) -> list[tuple[str, str]]:
+    usual = _usual(name)
+    known = [f"{m}x{n}" for m, n in (*(usual.tiles or KERNEL_TILES), usual.tile)]
+    return [(word.replace("x", " × "), word) for word in dict.fromkeys((*known, tile))]
+
+
+def code_of(scenario: Scenario) -> str:
+    """The call that opens the what-if at this setting; "" for kernels that are in no catalogue."""
+    if scenario.given is not None:
+        return ""
+    start = start_scenario(workload=scenario.workload)
+    usual = start_scenario(workload=scenario.workload, device=scenario.device)
+    said = {"workload": Scenario().workload, "device": start.device}
+    words = [
+        f"{item.name}={getattr(scenario, item.name)!r}"
+        for item in fields(scenario)
+        if getattr(scenario, item.name) != said.get(item.name, getattr(usual, item.name))
+    ]
+    return f"WhatIf({', '.join(words)})"
+
+
+def address_of(scenario: Scenario, site: str) -> str:
+    """The link to this setting on a site that `make lite` built, given the address of its folder.
+
+    Raises `DescriptionError` for an address that is none of a web page, and for kernels in no catalogue.
+    """
+    code = code_of(scenario)
+    if not code:
+        raise DescriptionError("these kernels are in no catalogue, so that no link opens them; save the page")
+    if not site.startswith(("http://", "https://")):
+        raise DescriptionError(
+            f"site is {shown(site)}; give its address, such as https://example.org/wavesim"
+        )
+    lines = f"from wavesim.widgets import WhatIf\n{code}"
+    return f"{site.rstrip('/')}/{CONSOLE}?{urlencode({'kernel': 'python', 'toolbar': 1, 'code': lines})}"

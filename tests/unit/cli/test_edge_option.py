@@ -7,7 +7,7 @@ from wavesim.codegen.edge_policies import with_edges
 from wavesim.errors import DescriptionError
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.semaphores import edges_of
-from wavesim.widgets.layer_scenario import LayerScenario
+from wavesim.widgets.layer_what_if import LayerScenario
 
 SCENARIO = LayerScenario("qwen2.5-0.5b", tokens=256, attention_order="short rows first")
 CHAIN = SCENARIO.pipeline

@@ -72,7 +72,7 @@ def test_a_pair_opens_in_the_explorer_with_the_profiles_kernels(advices: dict[st
         browser.open_button.click()
     (explorer,) = browser.picture.children
     assert isinstance(explorer, WhatIf)
-    scenario, pair = explorer.controls.scenario, browser.pair
+    scenario, pair = explorer.scenario, browser.pair
     assert [stage.grid.size for stage in scenario.pipeline.stages] == [
         pair.producer.waves.blocks,
         pair.consumer.waves.blocks,
@@ -81,7 +81,7 @@ def test_a_pair_opens_in_the_explorer_with_the_profiles_kernels(advices: dict[st
     before = explorer.answer.chosen
     explorer.controls.sm_count.value = 100
     assert explorer.answer.chosen.makespan_ns > before.makespan_ns
-    assert explorer.controls.scenario.given is scenario.given
+    assert explorer.scenario.given is scenario.given
     assert "Which tile reads which is assumed" in explorer.costs.value
     browser.choice.value = browser.advice.visible_pairs[1].number
     assert browser.picture.children != drawn

@@ -19,7 +19,7 @@ from wavesim.model.device import load
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.safe_io.writing import append_line, replacing, require_writable, write_bytes, write_text
 from wavesim.sim.simulation import simulate
-from wavesim.view.export import save_figure
+from wavesim.view.figure import save_figure
 from wavesim.view.page import write_page
 from wavesim.view.perfetto import write_perfetto
 from wavesim.workloads.figure_one import TILE_NS, toy

@@ -60,7 +60,7 @@ class TestPaper:
         assert f"Predicted {after['points'][view.chart.chosen]['predicted']:+.1f}," in view.words.value
         view.choice.value = "A100, LLaMA's MLP"
         assert [p["size"] for p in view.chart.scene["points"]] == [0, 0]
-        assert "on V100" not in view.timelines.scene["subtitle"]
+        assert "on V100" not in view.picture.scene["subtitle"]
         assert view.words.value in view.html()
 
     def test_the_words_lead_from_the_timelines_to_the_predicted_number(self):

@@ -13,7 +13,7 @@ from wavesim.plan.policy import TileSync
 from wavesim.safe_io.escaping import Markup
 from wavesim.sim.simulation import simulate
 from wavesim.view.comparison import predicted_and_measured
-from wavesim.view.figure_text import escaped
+from wavesim.view.figure import escaped
 from wavesim.view.gain_figure import Gain, gain_overview
 from wavesim.view.timeline_figure import timeline
 from wavesim.workloads.figure_one import TILE_NS, toy

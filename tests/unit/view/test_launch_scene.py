@@ -8,7 +8,7 @@ from wavesim.sim.streams.device_launches import load_launch_machine
 from wavesim.sim.streams.uneven_work import UnevenWork, nested
 from wavesim.view.launch_scene import MOST_POINTS, scene_of_launches, thinned
 from wavesim.widgets import LaunchExplorer
-from wavesim.widgets.launch_explorer import NESTED, VIRTUALISED
+from wavesim.widgets.stream_explorers import NESTED, VIRTUALISED
 
 ASSUMED = load_launch_machine("assumed")
 
@@ -64,7 +64,7 @@ def test_the_explorer_moves_with_its_controls_and_greys_out_the_others():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ({"program": "quicksort"}, "program is 'quicksort'; choose one of threads with uneven work"),
+        ({"program": "quicksort"}, "program is 'quicksort'; there are threads with uneven work"),
         ({"launcher": "host"}, "launcher is 'host'; it must be 'nobody'"),
         ({"levels": 12}, "levels is 12; it must be an integer from 1 to 11"),
         ({"pool": 0}, "pool is 0; it must be an integer from 1"),

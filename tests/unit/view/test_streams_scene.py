@@ -10,7 +10,7 @@ from wavesim.sim.streams.examples import EXAMPLES, SmallKernels, VectorAdd, exam
 from wavesim.sim.streams.machine import load_machine, machine_from, machine_names
 from wavesim.sim.streams.program import CudaStream, HostThread, LaunchKernel, Memcpy, StreamProgram
 from wavesim.view.streams_scene import scene_of_streams
-from wavesim.widgets.streams_explorer import SMALL_KERNELS, StreamsExplorer
+from wavesim.widgets.stream_explorers import SMALL_KERNELS, StreamsExplorer
 
 BOOK = load_machine()
 

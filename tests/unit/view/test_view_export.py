@@ -20,7 +20,8 @@ from wavesim import (
     zero_cost,
 )
 from wavesim.safe_io.escaping import Markup
-from wavesim.view.export import save_figure, save_html
+from wavesim.view.export import save_html
+from wavesim.view.figure import save_figure
 from wavesim.widgets import DependencyExplorer, OccupancyExplorer, TunerView, WavePlayer, WhatIf
 
 SVG = "{http://www.w3.org/2000/svg}"

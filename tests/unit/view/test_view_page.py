@@ -11,7 +11,7 @@ from wavesim import StreamSync, gpt3_mlp, simulate, timeline
 from wavesim.errors import DescriptionError
 from wavesim.model.device import load
 from wavesim.predict.defaults import default_costs
-from wavesim.view.export import figure_html
+from wavesim.view.figure import figure_html
 from wavesim.view.page import Section, Table, page_html, write_page
 from wavesim.view.theme import DARK, LIGHT, counterparts
 

@@ -75,10 +75,10 @@ def test_more_shared_memory_than_an_sm_has_says_why_and_keeps_the_picture():
     assert "allows a block at most 232448 bytes" in explorer.problem.value
     assert "still shows the last setting that ran: 256 threads, 64 registers" in explorer.problem.value
     assert explorer.picture.scene == before
-    assert "wavesim-stale" in explorer._box._dom_classes
+    assert "wavesim-stale" in explorer._parts[1]._dom_classes
     explorer.shared_kib.value = 100
     assert explorer.problem.value == ""
-    assert "wavesim-stale" not in explorer._box._dom_classes
+    assert "wavesim-stale" not in explorer._parts[1]._dom_classes
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_recorded_gains_are_those_of_the_recordings_and_a_click_shows_their_trac
     view.chart.chosen = chosen
     case = next(c for c in cases() if (c.tokens, c.tile, c.order) == (1024, "128x256", "row"))
     assert view.point.traces() == (case.trace("stream"), case.trace("row"))
-    assert "1024 tokens" in view.timelines.scene["subtitle"]
+    assert "1024 tokens" in view.picture.scene["subtitle"]
     assert view.point.gain.low <= view.point.gain.measured <= view.point.gain.high
     assert "measured on NVIDIA H200" in view.chart.scene["subtitle"]
 
@@ -153,10 +153,10 @@ def test_a_point_whose_traces_cannot_be_made_says_why_and_keeps_the_picture():
 
     good = TunerView.recorded().points[:2]
     view = TunerView([*good, TunedPoint(9_999, good[0].gain, "gone", broken)], "a test")
-    before = view.timelines.scene
+    before = view.picture.scene
     view.chart.chosen = 2
     assert "gone.npz: no such file" in view.problem.value
-    assert view.timelines.scene == before
+    assert view.picture.scene == before
 
 
 def test_nothing_to_show_is_refused():
@@ -177,7 +177,7 @@ def test_a_comparison_is_shown_run_by_run():
     view = ComparisonView(compare(gpt3_mlp(256, (128, 256)), [SemaphoreSync()], device("h200")))
     assert [label for label, _ in view.choice.options] == ["Stream sync", "Row semaphores"]
     view.choice.value = 1
-    title = view.figure.to_dict()["layout"]["title"]["text"]
+    title = view.picture.scene["title"]
     assert title.startswith("Row semaphores: predicted")
     assert "largest reason" in title
 
@@ -185,9 +185,10 @@ def test_a_comparison_is_shown_run_by_run():
 def test_recorded_runs_are_there_in_every_size_and_plan():
     view = ComparisonView.recorded()
     assert len(view.choice.options) == 3 * len({c.tokens for c in cases() if c.tile == "128x256"})
-    before = len(view.figure.data)
+    first = view.pictures[1].scene
     view.choice.value = 5
-    assert len(view.figure.data) == before
+    assert len(view.pictures[1].scene["strips"]) == len(first["strips"]) == 3
+    assert view.pictures[1].scene["total"] != first["total"]
 
 
 # --- published notebooks ---

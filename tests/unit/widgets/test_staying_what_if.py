@@ -3,8 +3,7 @@
 import pytest
 
 from wavesim.errors import DescriptionError
-from wavesim.widgets.staying_scenario import BALANCED, StayingScenario, staying_answer
-from wavesim.widgets.staying_what_if import StayingWhatIf
+from wavesim.widgets.staying_what_if import BALANCED, StayingScenario, StayingWhatIf, staying_answer
 
 
 def test_a_balanced_mapping_of_larger_blocks_makes_a_t4_faster():

@@ -7,9 +7,8 @@ import pytest
 from wavesim.errors import DescriptionError
 from wavesim.model.device import default_device
 from wavesim.predict.defaults import find_costs
-from wavesim.widgets.controls import start_scenario
 from wavesim.widgets.scenario import GivenKernels
-from wavesim.widgets.what_if_code import address_of, code_of
+from wavesim.widgets.what_if import address_of, code_of, start_scenario
 from wavesim.workloads.figure_one import toy
 
 SETTINGS = {

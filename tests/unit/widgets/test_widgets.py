@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from wavesim.errors import DeadlockError, DescriptionError
-from wavesim.widgets.controls import start_scenario
 from wavesim.widgets.scenario import ORDERS, Scenario, answer
-from wavesim.widgets.what_if import WhatIf
+from wavesim.widgets.what_if import WhatIf, start_scenario
 
 
 def makespan(widget: WhatIf) -> str:
@@ -84,22 +83,22 @@ def test_a_block_that_does_not_fit_is_explained_and_the_last_picture_stays():
     widget = WhatIf(tokens=256)
     before = widget.picture.scene
     widget.controls.device.value = "t4"
-    assert "t4 allows a block at most 65536 bytes" in widget.finding.value
-    assert "last setting that ran: gpt3-mlp, 256 tokens" in widget.finding.value
+    assert "t4 allows a block at most 65536 bytes" in widget.problem.value
+    assert "last setting that ran: gpt3-mlp, 256 tokens" in widget.problem.value
     assert widget.picture.scene == before
-    assert "wavesim-stale" in widget._picture_box._dom_classes
+    assert "wavesim-stale" in widget._parts[1]._dom_classes
     widget.controls.device.value = "h200"
-    assert "wavesim-problem" not in widget.finding.value
-    assert "wavesim-stale" not in widget._picture_box._dom_classes
+    assert "wavesim-problem" not in widget.problem.value
+    assert "wavesim-stale" not in widget._parts[1]._dom_classes
 
 
 def test_a_deadlock_is_told_in_words(on_toy):
     on_toy.controls.wait_kernel.value = False
     on_toy.controls.head_start.value = 4
-    assert "Deadlock." in on_toy.finding.value
-    assert "4 blocks of gemm2 hold SM slots" in on_toy.finding.value
-    assert "gemm1: 6 of its blocks" in on_toy.finding.value
-    assert "Traceback" not in on_toy.finding.value
+    assert "Deadlock." in on_toy.problem.value
+    assert "4 blocks of gemm2 hold SM slots" in on_toy.problem.value
+    assert "gemm1: 6 of its blocks" in on_toy.problem.value
+    assert "Traceback" not in on_toy.problem.value
 
 
 def test_what_the_plans_safety_rests_on_is_said_below_the_picture(on_toy):
@@ -115,7 +114,7 @@ def test_an_error_of_our_own_is_said_and_not_swallowed(on_toy, monkeypatch):
     monkeypatch.setattr("wavesim.widgets.what_if.answer", broken)
     with pytest.raises(ZeroDivisionError):
         on_toy.refresh()
-    assert "wavesim met an error of its own" in on_toy.finding.value
+    assert "wavesim met an error of its own" in on_toy.problem.value
 
 
 def test_start_values_that_cannot_run_raise():
@@ -156,7 +155,7 @@ def test_the_last_setting_that_ran_is_told_in_the_workloads_own_unit():
     widget.controls.wait_kernel.value = False
     widget.controls.head_start.value = 12
     widget.controls.sm_count.value = 1
-    assert "resnet-conv-512, 16 images, tile 64x64" in widget.finding.value
+    assert "resnet-conv-512, 16 images, tile 64x64" in widget.problem.value
 
 
 def test_a_networks_part_is_a_chain_in_the_tiles_that_its_kernels_have():
@@ -168,7 +167,7 @@ def test_a_networks_part_is_a_chain_in_the_tiles_that_its_kernels_have():
 
 
 def test_every_control_is_labelled():
-    assert all(control.description for control in WhatIf(workload="toy").controls.all)
+    assert all(control.description for control in WhatIf(workload="toy").controls)
 
 
 def test_the_baseline_is_not_simulated_again_when_only_the_policy_changes(monkeypatch):

@@ -19,7 +19,7 @@ from wavesim.trace.header import StageInfo
 from wavesim.trace.metrics import metrics_of
 from wavesim.trace.trace import Trace
 from wavesim.view.comparison import predicted_and_measured
-from wavesim.view.export import figure_html
+from wavesim.view.figure import figure_html
 from wavesim.view.perfetto import write_perfetto
 from wavesim.view.timeline_figure import timeline
 from wavesim.workloads.gpt3 import gpt3_mlp

@@ -1,0 +1,121 @@
+"""A plotly figure of ours: its texts are escaped, it shows itself without nbformat, and is saved.
+
+Example: plotly reads tags, links, formulas and fields in texts; a stage named `<a href="https://example.org">`
+is that text in the title and the legend, and no link. What a figure marks up itself is `Markup`.
+`save_figure(timeline(traces), "plans.svg")` is for a slide.
+"""
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import plotly.graph_objects as go
+from plotly.io import to_html
+from plotly.offline import get_plotlyjs
+
+from wavesim.safe_io.escaping import Markup, element, markup
+from wavesim.view.export import save_html
+from wavesim.view.raster import dark_rasters
+from wavesim.view.theme import find_theme
+
+RENDERERS = "plotly.io._renderers"
+# Properties in which plotly looks for tags or fields; "x" and "y" name categories where they are texts.
+SHOWN = {"text", "name", "title", "hovertext", "hovertemplate", "texttemplate", "customdata"}
+SHOWN |= {"ticktext", "ticksuffix", "tickprefix", "x", "y"}
+
+
+class Figure(go.Figure):  # type: ignore[misc]  # plotly is untyped
+    """Shows itself in Jupyter as plotly's figures do, but without nbformat: a browser's kernel has none."""
+
+    def _ipython_display_(self) -> None:
+        from IPython.display import display  # noqa: PLC0415  # by which it has been called
+
+        spare_nbformat()
+        display(self._repr_mimebundle_(), raw=True)  # type: ignore[no-untyped-call]
+
+
+def figure_of(data: Sequence[Mapping[str, Any]], layout: Mapping[str, Any]) -> Figure:
+    """The figure of these series and this layout, texts escaped."""
+    return Figure(data=escaped(data), layout=escaped(layout))
+
+
+def escaped(props: Any) -> Any:
+    """Properties with each text that plotly shows as markup."""
+    if isinstance(props, Mapping):
+        return {name: (_text(value) if name in SHOWN else escaped(value)) for name, value in props.items()}
+    return [escaped(value) for value in props] if _is_list_of(Mapping, props) else props
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, str):
+        return markup(value)
+    if _is_list_of(str | list | tuple, value):
+        return [_text(entry) for entry in value]
+    return escaped(value)
+
+
+def _is_list_of(kind: Any, value: Any) -> bool:
+    """Whether any of a list is of a kind; lists of numbers, which are long, are told by their first."""
+    if not isinstance(value, list | tuple) or not value:
+        return False
+    return isinstance(value[0], kind) or any(isinstance(entry, kind) for entry in value)
+
+
+def spare_nbformat() -> None:
+    """Imports plotly's module that shows figures, and hands it nbformat's version, all it asks for; once.
+
+    nbformat imports jsonschema, and that builds a grammar of all URIs: a second in every kernel.
+    Nobody else's import of nbformat is touched. A plotly that remembers in another way what cannot be
+    imported gets nbformat as ever.
+    """
+    if RENDERERS in sys.modules:
+        return
+    absent: set[str] = getattr(import_module("_plotly_utils.optional_imports"), "_not_importable", set())
+    absent.add("nbformat")
+    try:
+        renderers = import_module(RENDERERS)
+    finally:
+        absent.discard("nbformat")
+    try:
+        renderers.nbformat = SimpleNamespace(__version__=version("nbformat"))  # type: ignore[attr-defined]
+    except PackageNotFoundError:
+        renderers.nbformat = None  # type: ignore[attr-defined]  # as plotly has it then
+
+
+def save_figure(figure: go.Figure, path: str | Path) -> Path:
+    """Writes a plotly figure to .html, .svg or .png; returns the path. Raises as `save_html` does."""
+    return save_html(
+        figure_html(figure), path, theme=figure_theme(figure), width=int(figure.layout.width or 1000)
+    )
+
+
+def figure_html(figure: go.Figure) -> Markup:
+    """A fragment that shows a plotly figure with no network: 5 MB, as plotly.js is in it."""
+    props = figure.to_dict()
+    props["layout"]["meta"] = dark_rasters(props["layout"])
+    # Checked as it was built; to check it again would take as long as everything else here.
+    body = to_html(
+        props, validate=False, full_html=False, include_plotlyjs=False, config={"displayModeBar": False}
+    )
+    name = re.search(r'<div id="([^"]+)" class="plotly-graph-div"', body)
+    assert name is not None, "plotly has changed its page"
+    svg = (
+        "(width) => Plotly.toImage(el, {format: 'svg', width: el.layout.width ?? width, "
+        "height: el.layout.height ?? null})"
+        ".then((uri) => decodeURIComponent(uri.slice(uri.indexOf(',') + 1)))"
+    )
+    hook = f"const el = document.getElementById('{name[1]}'); el.wavesim = {{ svg: {svg} }};"
+    # Once per page: several figures share it.
+    plotly = Markup(f"if (!window.Plotly) {{ {get_plotlyjs()} }}")
+    parts = (element("script", plotly), Markup(body), element("script", Markup(f"(() => {{ {hook} }})();")))
+    return Markup("").join(parts)
+
+
+def figure_theme(figure: go.Figure) -> str:
+    """Name of the theme that a figure was drawn in."""
+    return "dark" if figure.layout.paper_bgcolor == find_theme("dark").background else "light"
