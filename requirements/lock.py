@@ -24,7 +24,7 @@ IN_A_BROWSER = (
     "--only-binary",
     ":all:",
 )
-# What the demo imports: of the package's dependencies, those that are not Jupyter.
+# What the demo imports.
 DEMO = ("numpy", "simpy", "plotly", "ijson")
 
 
@@ -36,7 +36,8 @@ def main() -> None:
     options = parser.parse_args()
     extras, build = PROJECT["project"]["optional-dependencies"], PROJECT["build-system"]["requires"]
     base = PROJECT["project"]["dependencies"]
-    demo = [line for line in base if line.split(">")[0] in DEMO]
+    lab = [*base, *extras["lab"]]
+    demo = [line for line in lab if line.split(">")[0] in DEMO]
     dev = [need for line in extras["dev"] for need in own_needs(line, extras)]
     groups = PROJECT["dependency-groups"]
     wanted = {
@@ -46,17 +47,18 @@ def main() -> None:
         ROOT / "requirements" / "lock.txt": ["uv"],
         ROOT / "requirements" / "lite.txt": groups["lite"],
         BROWSER: groups["browser"],
-        ROOT / "binder" / "requirements.txt": [*base, *build],
+        ROOT / "binder" / "requirements.txt": [*lab, *build],
     }
     for path, needs in wanted.items():
         resolve(options.uv, path, needs, is_upgraded=options.upgrade)
 
 
 def own_needs(line: str, extras: dict[str, list[str]]) -> list[str]:
-    """What a line of an extra stands for: `wavesim[nvrtc,docs]` for the lines of these two."""
-    if not line.startswith("wavesim["):
+    """What a line of an extra stands for: `wavesim-cuda[nvrtc,docs]` for the lines of these two."""
+    own = f"{PROJECT['project']['name']}["
+    if not line.startswith(own):
         return [line]
-    return [need for name in line[len("wavesim[") : -1].split(",") for need in extras[name]]
+    return [need for name in line[len(own) : -1].split(",") for need in extras[name]]
 
 
 def resolve(uv: str, path: Path, needs: list[str], *, is_upgraded: bool) -> None:

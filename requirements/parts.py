@@ -70,7 +70,7 @@ def bill(version: str) -> dict[str, Any]:
         }
         for name in sorted(pins)
     ]
-    own = {"type": "application", "name": "wavesim", "version": version}
+    own = {"type": "application", "name": "wavesim-cuda", "version": version}
     return {
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",

@@ -32,12 +32,12 @@ def wheel(tmp_path_factory) -> Path:
     # A copy, so that a stale build folder of the checkout cannot end up in the wheel.
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)
-    for name in ("wavesim", "gpu/wavesim_gpu"):
+    for name in ("wavesim", "gpu/wavesim_gpu", "notebooks", "solutions"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, copy]
     done = subprocess.run(build, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    (path,) = out.glob("wavesim-*.whl")
+    (path,) = out.glob("wavesim_cuda-*.whl")
     return path
 
 
@@ -83,8 +83,46 @@ def test_the_wheel_holds_every_source_and_data_file_but_what_only_validate_reads
 
 def test_the_wheel_installs_wavesim_and_wavesim_gpu_and_nothing_else(wheel):
     with zipfile.ZipFile(wheel) as archive:
-        tops = {name.split("/")[0] for name in archive.namelist()}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"wavesim", "wavesim_gpu"}
+        names = archive.namelist()
+    tops = {name.split("/")[0] for name in names}
+    own = {top for top in tops if not top.endswith((".dist-info", ".data"))}
+    assert own == {"wavesim", "wavesim_gpu"}
+    data = {name.partition("/data/")[2].split("/")[2] for name in names if "/data/" in name}
+    assert data == {"notebooks", "solutions"}
+
+
+def test_the_wheels_lab_copies_the_notebooks(installed, tmp_path):
+    command = (
+        f"from wavesim.cli.command_line import main; print(main(['lab', {str(tmp_path)!r}, '--no-open']))"
+    )
+    assert run_installed(installed, "-c", command).strip() == "0"
+    committed = {path.name for path in (ROOT / "notebooks").glob("*.ipynb")}
+    assert {path.name for path in (tmp_path / "notebooks").iterdir()} == committed
+
+
+CORE = """
+import sys
+sys.modules.update(dict.fromkeys(
+    ("plotly", "ipywidgets", "anywidget", "traitlets", "IPython", "jupyterlab", "ipykernel", "notebook")
+))
+from wavesim.cli.command_line import main
+for words in (
+    ["predict", PAIR], ["simulate", "gpt3-mlp"], ["compare", PAIR], ["gen", PAIR], ["devices"],
+    ["lint", PTX], ["why-hang", HANG],
+):
+    status = main(words)
+    assert status in (0, 1), (words, status)
+print("all")
+"""
+
+
+def test_the_core_predicts_generates_and_proves_without_the_lab(installed):
+    assert len(PROJECT["dependencies"]) <= 4  # wavesim itself is the fifth package
+    pair = str(ROOT / "docs" / "pair.toml")
+    ptx = str(ROOT / "tests" / "data" / "lint" / "sealed_2" / "templates" / "ptx_bulk.ptx")
+    hang = str(ROOT / "wavesim" / "safety" / "hang" / "cases" / "mpk-775.toml")
+    code = CORE.replace("PAIR", repr(pair)).replace("PTX", repr(ptx)).replace("HANG", repr(hang))
+    assert run_installed(installed, "-c", code).splitlines()[-1] == "all"
 
 
 # The whole of it takes minutes and is computed once, in test_recordings.

@@ -45,6 +45,7 @@ ROOTS = {
     "requirements/dev.txt": [
         *PROJECT["dependencies"],
         *EXTRAS["dev"],
+        *EXTRAS["lab"],
         *EXTRAS["nvrtc"],
         *EXTRAS["docs"],
         *BUILD,
@@ -54,7 +55,7 @@ ROOTS = {
     "requirements/lock.txt": ["uv"],
     "requirements/lite.txt": GROUPS["lite"],
     "requirements/browser.txt": GROUPS["browser"],
-    "binder/requirements.txt": [*PROJECT["dependencies"], *BUILD],
+    "binder/requirements.txt": [*PROJECT["dependencies"], *EXTRAS["lab"], *BUILD],
 }
 
 
@@ -83,7 +84,7 @@ def needs(file):
     while queue:
         requirement, among = queue.pop()
         name, where = canonicalize_name(requirement.name), environments_of(requirement, among)
-        if name == "wavesim" or not where:
+        if name == PROJECT["name"] or not where:
             continue
         yield name, requirement, where
         extras = requirement.extras or {""}

@@ -15,7 +15,7 @@ STUMBLES = {
     "test_tiles_gains_and_runs_are_chosen_by_keyboard",
     "2 scored predictions were not those shown": "bench/test_one_prediction_path.py::"
     "test_the_value_that_is_scored_is_the_value_that_compare_shows",
-    "3 the README claimed too much": "bench/test_claims.py::test_a_figure_of_the_readme_is_the_claims_value",
+    "3 the README claimed too much": "bench/test_claims.py::test_a_figure_of_the_page_is_the_claims_value",
     "4 one of several right answers was asked for": "unit/teaching/test_exercises.py::"
     "test_several_answers_can_be_right",
     "5 graders took wrong answers": "unit/teaching/test_answers_in_other_words.py::"

@@ -23,8 +23,8 @@ BASIS = "costs"  # of a closed run's claims: predicted from the device's constan
 class Claim:
     """One figure. `must` and `aim` are the target and the stricter one, null where none was set.
 
-    `value` is null where nothing was measured; `better` says which way is good. `said` is README's sentence,
-    with a format field in place of the figure.
+    `value` is null where nothing was measured; `better` says which way is good. `said` is the sentence
+    of docs/claims.md, with a format field in place of the figure.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Claim:
 
     @property
     def json_object(self) -> dict[str, Any]:
-        """All but README's sentence."""
+        """All but the sentence."""
         entry = asdict(self)
         del entry["said"]
         return entry

@@ -82,6 +82,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _draw(options: argparse.Namespace, result: "Comparison", pipeline: "Pipeline") -> None:
     """The page: plans, table, timelines. To Perfetto every trace, predicted and measured."""
+    if options.html is None and options.perfetto is None:
+        return
     from wavesim.view.plans_figure import PlanGain, plans_by_gain
 
     gains = [

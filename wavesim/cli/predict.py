@@ -74,6 +74,8 @@ def _file(options: argparse.Namespace) -> Path:
 def _draw(
     options: argparse.Namespace, description: "Description", verdict: "Recommendation", lines: list[str]
 ) -> None:
+    if options.html is None and options.perfetto is None:
+        return
     from wavesim.view.plans_figure import PlanGain, plans_by_gain
     from wavesim.view.timeline_figure import timeline
 

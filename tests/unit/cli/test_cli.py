@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import wavesim
-from wavesim.cli.command_line import COMMANDS, main
+from wavesim.cli.command_line import COMMANDS, DEV_COMMANDS, main
 
 SIMULATE_NAMES = {
     "support",
@@ -215,15 +215,41 @@ def test_every_command_is_a_file_with_options_and_a_line():
 
     files = Path(wavesim.cli.__file__).parent.glob("*.py")
     commands = [file for file in files if "\ndef run(" in file.read_text(encoding="utf-8")]
-    assert {file.stem.replace("_", "-") for file in commands} == set(COMMANDS)
+    assert {file.stem.replace("_", "-") for file in commands} == {*COMMANDS, *DEV_COMMANDS}
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [*COMMANDS, *DEV_COMMANDS])
 def test_every_command_explains_its_options(capsys: pytest.CaptureFixture[str], command: str):
     with pytest.raises(SystemExit) as ended:
         main([command, "--help"])
     assert ended.value.code == 0
     assert "--json" in capsys.readouterr().out
+
+
+def test_the_bare_command_shows_what_users_need_and_dev_the_rest(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        main([])
+    shown = capsys.readouterr().out
+    assert all(f"    {name} " in shown for name in COMMANDS)
+    assert len(COMMANDS) == 8
+    assert main(["dev"]) == 0
+    rest = capsys.readouterr().out
+    assert all(f"  {name} " in rest for name in DEV_COMMANDS)
+    assert main(["dev", "devices", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)
+
+
+def test_lab_copies_the_notebooks_and_keeps_what_the_reader_changed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    folder = tmp_path / "waves"
+    assert main(["lab", str(folder), "--no-open"]) == 0
+    first = folder / "notebooks" / "01_start_here.ipynb"
+    assert json.loads(first.read_text())["cells"]
+    first.write_text("mine")
+    assert main(["lab", str(folder), "--no-open"]) == 0
+    assert first.read_text() == "mine"
+    assert "0 files copied" in capsys.readouterr().err
 
 
 def test_help_loads_no_command(tmp_path: Path):
@@ -256,15 +282,17 @@ def test_gen_writes_triton_functions_for_a_pair_of_ones_own(tmp_path, capsys):
     )
 
 
-def test_a_package_that_is_not_installed_is_named_with_the_line_that_installs_it():
+def test_a_package_that_is_not_installed_is_named_only_where_it_is_needed(tmp_path: Path):
     pair = Path(__file__).parents[3] / "docs" / "pair.toml"
     code = "import sys; sys.modules['plotly'] = None; from wavesim.cli.command_line import main; "
-    done = subprocess.run(
-        [sys.executable, "-c", f"{code}sys.exit(main(['predict', {str(pair)!r}]))"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+
+    def ended(*words: str) -> subprocess.CompletedProcess[str]:
+        line = f"{code}sys.exit(main({[*words]!r}))"
+        return subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, check=False)
+
+    for command in ("predict", "compare", "simulate"):
+        assert ended(command, str(pair)).returncode == 0
+    done = ended("predict", str(pair), "--html", str(tmp_path / "pair.html"))
     assert done.returncode == 2
-    assert "this command needs plotly, which is not installed: pip install plotly" in done.stderr
+    assert "this needs plotly, which is not installed: pip install plotly" in done.stderr
     assert "Traceback" not in done.stderr
