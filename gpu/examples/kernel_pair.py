@@ -114,6 +114,6 @@ def require_safe(pipeline: Pipeline, plan: Plan) -> None:
             f"{plan.label}: the pair's blocks compute one tile each, on streams of their own or one after "
             "another. Use a plan such as SemaphoreSync() or StreamSync()"
         )
-    verdict = safety_of(pipeline, plan, query())
+    verdict = safety_of(pipeline, plan, query(), carveout="full")
     if not verdict.is_safe:
         raise DescriptionError(f"{plan.label}: {verdict.reason}. Use wait_kernel=True")

@@ -30,6 +30,7 @@ from wavesim.safe_io.bounds import real
 from wavesim.safety.deadlock import safety_of
 from wavesim_gpu.cusync.sync_state import counter_name
 from wavesim_gpu.driver.device import query
+from wavesim_gpu.driver.functions import ask_for_full_carveout
 
 LOOKS_PER_S = 3_500_000  # a look was measured at 0.32 us: a limit is at least as long as it says
 SHORTEST_S, LONGEST_S = 1e-3, 600.0  # in looks, both are 32-bit integers
@@ -53,7 +54,8 @@ class Synchronised:
         self._names = tuple(stage.name for stage in pipeline.stages)
         self._seen: dict[str, Block] | None = None  # what the kernels occupied at the last check
         self._last: Any = None  # the stream of the last run
-        self._streams: list[Any] = []
+        self._streams: list[Any] = []  # of the default priority, which is the lowest: none passes the first
+        self._prepared: set[Any] = set()
 
     @cached_property
     def _resolved(self) -> ResolvedPlan:
@@ -140,7 +142,9 @@ class Synchronised:
         blocks = {}
         for name, launch, how in zip(self._names, launches, options, strict=True):
             self._launch_start(name)
-            blocks[name] = _block(name, launch(self.buffer, **how))
+            kernel = launch(self.buffer, **how)
+            blocks[name] = _block(name, kernel)
+            self._prepare(kernel)
             torch.cuda.current_stream().synchronize()  # each alone: a dependent launch would start early
         taken = self._counters[: len(launches)].tolist()
         for stage, count in zip(self.pipeline.stages, taken, strict=True):
@@ -171,7 +175,9 @@ class Synchronised:
             for name, stream, launch in zip(self._names, streams, launches, strict=True):
                 with torch.cuda.stream(stream):
                     self._launch_start(name)
-                    blocks[name] = _block(name, launch(self.buffer))
+                    kernel = launch(self.buffer)
+                    blocks[name] = _block(name, kernel)
+                    self._prepare(kernel)
         finally:  # also after a launch that failed: the next run zeroes what those before it write
             for stream in self._streams:
                 current.wait_stream(stream)
@@ -181,14 +187,21 @@ class Synchronised:
         """The kernel that holds a stage back until its producers have started, where the plan has one."""
         start = getattr(self.functions, function_name(name, "wait_for_start"), None)
         if start is not None:
-            start[(1,)](self.buffer, num_warps=1)
+            self._prepare(start[(1,)](self.buffer, num_warps=1))
+
+    def _prepare(self, kernel: Any) -> None:
+        """Of plans with streams: the carve-out that the verdict on them takes for granted."""
+        function = getattr(kernel, "function", None)
+        if self.plan.launch.is_multi_stream and function not in self._prepared:
+            ask_for_full_carveout(function)
+            self._prepared.add(function)
 
     def _require_safe(self, blocks: dict[str, Block]) -> None:
         """Refuses kernels that could shut each other out, by what they occupy as compiled."""
         if blocks == self._seen:
             return
         if not self.plan.launch.why_safe:  # dependent launch is safe on any GPU: no need to ask which it is
-            verdict = safety_of(self.pipeline, self.plan, query(), blocks)
+            verdict = safety_of(self.pipeline, self.plan, query(), blocks, carveout="full")
             if not verdict.is_safe:
                 raise DescriptionError(
                     f"{self.pipeline.name} under {self.plan.label}: {verdict.reason}, or use "

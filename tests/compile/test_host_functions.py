@@ -30,9 +30,28 @@ BEFORE = """
 #define __noinline__
 #define __shared__ static
 struct Place { int x, y, z; } static threadIdx{0, 0, 0}, blockIdx{0, 0, 0};
-enum cudaError_t { cudaSuccess, cudaErrorInvalidValue, cudaErrorLaunchTimeout = 702 };
-enum { cudaMemcpyDeviceToHost };
-using cudaStream_t = int;
+enum cudaError_t {
+    cudaSuccess, cudaErrorInvalidValue, cudaErrorInvalidConfiguration = 9, cudaErrorLaunchTimeout = 702,
+    cudaErrorNotSupported = 801, cudaErrorInvalidClusterSize = 912
+};
+enum { cudaMemcpyDeviceToHost, cudaFuncAttributePreferredSharedMemoryCarveout };
+using cudaStream_t = int;  // its priority
+struct cudaFuncAttributes { int preferredShmemCarveout, clusterDimMustBeSet, requiredClusterWidth; };
+static cudaFuncAttributes a_kernel{-1, 0, 0};
+static bool takes_carveout = true;
+static void kernel() {}
+static cudaError_t cudaFuncSetAttribute(const void*, int, int percent) {
+    if (takes_carveout) a_kernel.preferredShmemCarveout = percent;
+    return cudaSuccess;
+}
+static cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* to, const void*) {
+    *to = a_kernel;
+    return cudaSuccess;
+}
+static cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
+    *priority = stream;
+    return cudaSuccess;
+}
 static cudaError_t device_state = cudaSuccess;
 static cudaError_t cudaDeviceSynchronize() { return device_state; }
 static cudaError_t cudaMemset(void* at, int byte, size_t size) {
@@ -74,6 +93,14 @@ int main() {
         const int error = space::check_run(RUN at, missing);
         std::printf("%d %s %u\\n", error, missing == nullptr ? "-" : missing, counters[space::gave_up]);
     };
+    std::printf("%d ", space::prepare_run(RUN at, 0));
+    takes_carveout = false; std::printf("%d ", space::prepare_kernel(kernel, 0)); takes_carveout = true;
+    a_kernel.requiredClusterWidth = 2; std::printf("%d ", space::prepare_kernel(kernel, 0));
+    a_kernel.requiredClusterWidth = 0; std::printf("%d ", space::prepare_kernel(kernel, -1));
+    for (int i = 0; i < 4; ++i) {
+        std::printf("%d", space::prepare_run(RUN at, 0) + space::prepare_kernel(kernel, 0));
+    }
+    std::printf("\\n");
     if (space::prepare_run(RUN at, 0) != cudaSuccess) return 1;
     for (unsigned counter : counters) std::printf("%u", counter);
     std::printf("\\n");
@@ -127,6 +154,9 @@ def test_a_wait_that_gives_up_is_false_and_the_host_hears_what_was_missing(sizes
     assert done.returncode == 0, done.stderr[:4000]
     found = subprocess.run([tmp_path / "host"], capture_output=True, text=True, check=True).stdout
     assert found.splitlines() == [
+        # No run before all four kernels are prepared; a carve-out that the driver does not take, a cluster
+        # and a priority are refused.
+        "9 801 912 1 9999",
         "00000000",  # three stages, gave_up, two rows of each producer
         "1 1 0 - 0",  # row 1 is there: both waits say so, and the check has nothing to report
         # Row 0 is not: the first wait runs out of time, the next does not wait again, row 1 is still there.
@@ -159,7 +189,8 @@ def test_nvcc_takes_the_host_functions(sizes, tmp_path):
     source = tmp_path / "host.cu"
     source.write_text(
         f"{text.replace('#pragma once', '')}\n"
-        f"cudaError_t once({run}unsigned* counters, const char*& missing) {{\n"
+        f"__global__ void kernel() {{}}\ncudaError_t once({run}unsigned* counters, const char*& missing) {{\n"
+        f"  if (auto error = space::prepare_kernel(kernel, 0)) return error;\n"
         f"  if (auto error = space::prepare_run({argument}counters, 0)) return error;\n"
         f"  return space::check_run({argument}counters, missing);\n}}\n"
     )

@@ -24,7 +24,7 @@ started counters gave_up first count x y z first_semaphore semaphore value wait 
 begin post blocks need_0 array_0 smaller time_ns check_run prepare_run missing_tile awaited Post position
 tile run grid_of_a need need_ array threadIdx blockIdx warpSize dim3 atomicAdd atomicCAS cudaMemsetAsync
 cudaError_t size_t cuda std __x _X x__y _ __ 3d 0 named named_int named_int_2 a_to_b b_to_c a_to_b_to_c
-from_a to_b named_a_to_b
+from_a to_b named_a_to_b prepare_kernel prepared_kernels
 """
 _ENDS = ("\n", "\r", "\r\n", "\v", "\f", "\x85", "\u2028", "\u2029", "\0\n")
 HOSTILE = [

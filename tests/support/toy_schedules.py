@@ -19,7 +19,7 @@ UNIT_NS = 1_000
 def stage(
     name: str, columns: int, rows: int = 1, slices: int = 1, block: Block = WHOLE_SM, **kernel
 ) -> Stage:
-    return Stage(name, Kernel(name, Grid(columns, rows, slices), block, **kernel))
+    return Stage(name, Kernel(name, Grid(columns, rows, slices), block, **{"carveout": "full"} | kernel))
 
 
 def pair(first: Stage, second: Stage) -> Pipeline:

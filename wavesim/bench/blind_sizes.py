@@ -171,7 +171,7 @@ def chain_gemms(chain: Mapping[str, Any], tokens: int, tile: Tile) -> list[Gemm]
     gemms: list[Gemm] = []
     k = chain["k"]
     for number, (n, word) in enumerate(zip(chain["n"], chain["activations"], strict=True), start=1):
-        gemms.append(Gemm(f"gemm{number}", tokens, n, k, *tile, activation=word or None))
+        gemms.append(Gemm(f"gemm{number}", tokens, n, k, *tile, activation=word or None, carveout="full"))
         k = n // 2 if word in GATED else n
     return gemms
 

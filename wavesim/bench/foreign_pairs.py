@@ -108,7 +108,7 @@ class ForeignPair:
             second = self._product(1, self.n2, self.n1, blocks)
             return Pipeline(self.name, [first, second], [gemm_rows(first, second)])
         block = (blocks or {}).get(NAMES[1], Block(SOFTMAX_THREADS))
-        rows = Kernel(NAMES[1], Grid(1, -(-self.m // SOFTMAX_ROWS)), block)
+        rows = Kernel(NAMES[1], Grid(1, -(-self.m // SOFTMAX_ROWS)), block, carveout="full")
         second = Stage(
             NAMES[1],
             rows,
@@ -120,7 +120,10 @@ class ForeignPair:
     def seen(self, blocks: Mapping[str, Block] | None = None) -> Pipeline:
         """As a profiler shows it: grids and what a block occupies; and who reads what."""
         told = self.told(blocks)
-        first, second = (Stage(one.name, Kernel(one.name, one.grid, one.kernel.block)) for one in told.stages)
+        first, second = (
+            Stage(stage.name, replace(stage.kernel, flops_per_block=0, bytes_per_block=0))
+            for stage in told.stages
+        )
         (needs,) = told.dependencies[0].needs
         return Pipeline(self.name, [first, second], [Dependency(second[x, y], [replace(needs, stage=first)])])
 
@@ -129,7 +132,7 @@ class ForeignPair:
         tile_m, tile_n, tile_k = (self.tile, self.second_tile)[stage]
         block = (blocks or {}).get(name, Block(THREADS, 128, 0, self.shared_bytes(stage)))
         place: WaitPlace = self.wait_place
-        gemm = Gemm(name, self.m, n, k, tile_m, tile_n, tile_k, block=block)
+        gemm = Gemm(name, self.m, n, k, tile_m, tile_n, tile_k, block=block, carveout="full")
         loop = MainLoop(self.pipeline_depth, place, self.is_persistent, tests_each_k_block=False)
         return Stage(name, gemm, main_loop=loop)
 

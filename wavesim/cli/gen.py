@@ -148,7 +148,7 @@ def generated_json(pipeline: Pipeline, plan: Plan, device: Device) -> dict[str, 
         "policies": policies,
         "orders": orders,
         "options": options,
-        "safety": safety_of(pipeline, plan, device).as_json(),
+        "safety": safety_of(pipeline, plan, device, carveout="full").as_json(),
     }
 
 
@@ -163,5 +163,5 @@ def _written(text: str, pipeline: Pipeline, plan: Plan, device: Device, out: Pat
     if out is None:
         return text.rstrip("\n")
     write_text(out, text)
-    safety = safety_of(pipeline, plan, device)
+    safety = safety_of(pipeline, plan, device, carveout="full")
     return f"{out}: {len(text.splitlines())} lines, {plan.label} of {pipeline.name}; {safety.text}"

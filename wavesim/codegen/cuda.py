@@ -82,7 +82,7 @@ def generate(
     header = _header(resolved, options, names, mode, space)
     arrays = dict.fromkeys(resolved.arrays)
     parts = [
-        *usage_lines(header, device.name, safety_of(pipeline, plan, device)),
+        *usage_lines(header, device.name, safety_of(pipeline, plan, device, carveout="full")),
         *_text(header, arrays, pipeline.stages),
         *host_lines(header),
         f"}}  // namespace {space}",

@@ -91,7 +91,7 @@ HOST_FUNCTIONS = """\
 // run before does on them, which would poll zeros. All but gave_up become zero: where runs are enqueued one
 // after another, no later one hides that a wait of an earlier one gave up.
 [[nodiscard]] inline cudaError_t prepare_run({parameters}unsigned* counters, cudaStream_t stream) {{
-    const cudaError_t error = cudaMemsetAsync(counters, 0, gave_up * sizeof(unsigned), stream);
+{guard}    const cudaError_t error = cudaMemsetAsync(counters, 0, gave_up * sizeof(unsigned), stream);
     if (error != cudaSuccess) return error;
     const auto size = ({count} - first_semaphore) * sizeof(unsigned);
     return cudaMemsetAsync(counters + first_semaphore, 0, size, stream);
@@ -111,6 +111,36 @@ HOST_FUNCTIONS = """\
     error = cudaMemset(counters + gave_up, 0, sizeof value);
     return error == cudaSuccess ? cudaErrorLaunchTimeout : error;
 }}"""
+
+# Where kernels wait for kernels on other streams. `count`: of kernels, `wait_for_start` among them.
+PREPARE_KERNEL = """\
+inline int prepared_kernels = 0;
+
+// Before the first run, once for each kernel of the plan, wait_for_start too, with its launches' stream.
+// Loads it: loading may wait for all kernels that run, and so for one that spins. Asks for the largest
+// shared-memory carve-out, without which its blocks may shut others out of their SMs. Refuses what the
+// safety verdict does not cover: clusters, and a stream of another priority than streams have by default.
+template <typename Kernel>
+[[nodiscard]] inline cudaError_t prepare_kernel(Kernel* kernel, cudaStream_t stream) {
+    const auto entry = reinterpret_cast<const void*>(kernel);
+    cudaFuncAttributes attributes;
+    int priority = 0;
+    cudaError_t error = cudaFuncSetAttribute(entry, cudaFuncAttributePreferredSharedMemoryCarveout, 100);
+    if (error == cudaSuccess) error = cudaFuncGetAttributes(&attributes, entry);
+    if (error == cudaSuccess) error = cudaStreamGetPriority(stream, &priority);
+    if (error != cudaSuccess) return error;
+    if (attributes.preferredShmemCarveout != 100) return cudaErrorNotSupported;
+    if (attributes.clusterDimMustBeSet || attributes.requiredClusterWidth > 1) {
+        return cudaErrorInvalidClusterSize;
+    }
+    if (priority != 0) return cudaErrorInvalidValue;
+    ++prepared_kernels;
+    return cudaSuccess;
+}
+"""
+PREPARED_GUARD = (
+    "    if (prepared_kernels < {kernels}) return cudaErrorInvalidConfiguration;  // see prepare_kernel\n"
+)
 
 
 @cache

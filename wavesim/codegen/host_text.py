@@ -1,15 +1,18 @@
-"""CUDA text for the host: fill in the grids, zero the counters before a run, ask after it for missing tiles.
+"""CUDA text for the host: prepare kernels, fill in the grids, zero the counters, ask for missing tiles.
 
-Example: `prepare_run(counters, stream)` before the first launch, `check_run(counters, missing)` after the
-last: anything but cudaSuccess means that outputs are not whole, and `missing` says "a tile of gemm1". Where
-sizes are known at run time only, `auto run = mlp::run_with({24, 8, 1}, {48, 8, 1})` comes first: `run.gemm1`
-is the parameter that the first kernel takes, `run.counter_count` how many counters to zero.
+Example: `prepare_kernel(gemm2, stream)` once for each kernel that has a stream of its own: it sets what the
+plan's safety rests on and refuses what it does not cover. `prepare_run(counters, stream)` before the first
+launch, `check_run(counters, missing)` after the last: anything but cudaSuccess means that outputs are not
+whole, and `missing` says "a tile of gemm1". Where sizes are known at run time only, `auto run =
+mlp::run_with({24, 8, 1}, {48, 8, 1})` comes first: `run.gemm1` is the parameter that the first kernel takes,
+`run.counter_count` how many counters to zero.
 """
 
 from collections.abc import Iterator
 
 from wavesim.codegen.cuda_text import INDENT, HeaderFacts
-from wavesim.codegen.header_text import HOST_FUNCTIONS
+from wavesim.codegen.header_text import HOST_FUNCTIONS, PREPARE_KERNEL, PREPARED_GUARD
+from wavesim.plan.resolved import ResolvedPlan
 from wavesim.plan.semaphores import Edge, SemaphoreArray
 
 
@@ -22,8 +25,21 @@ def host_lines(header: HeaderFacts) -> Iterator[str]:
     yield from _missing_lines(header, parameters)
     yield "\n#if defined(CUDART_VERSION) && !defined(__CUDACC_RTC__)"
     count = "counter_count" if is_constant else "run.counter_count"
-    yield from HOST_FUNCTIONS.format(parameters=parameters, argument=argument, count=count).splitlines()
+    guard = ""
+    if has_streams(header.resolved):
+        yield from PREPARE_KERNEL.splitlines()
+        kernels = len(header.resolved.names) + header.resolved.plan.launch.wait_kernel
+        guard = PREPARED_GUARD.format(kernels=kernels)
+    yield from HOST_FUNCTIONS.format(
+        parameters=parameters, argument=argument, count=count, guard=guard
+    ).splitlines()
     yield "#endif\n"
+
+
+def has_streams(resolved: ResolvedPlan) -> bool:
+    """Whether kernels wait for kernels of other streams, which is safe only as they are then launched."""
+    plan = resolved.plan
+    return plan.sync.has_semaphores and plan.launch.is_multi_stream and not plan.schedule.is_fused
 
 
 def _missing_lines(header: HeaderFacts, parameters: str) -> Iterator[str]:

@@ -10,7 +10,14 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import chain, count
 
-from wavesim.codegen.header_text import ARITHMETIC, HOST_FUNCTIONS, PROLOGUE, primitives
+from wavesim.codegen.header_text import (
+    ARITHMETIC,
+    HOST_FUNCTIONS,
+    PREPARE_KERNEL,
+    PREPARED_GUARD,
+    PROLOGUE,
+    primitives,
+)
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.semaphores import Edge, edges_of
 from wavesim.safe_io.escaping import identifier, is_global, is_reserved
@@ -30,7 +37,11 @@ _OWN_NAME = re.compile(r"(?:from|to|grid_of)_\w*|(?:need|array)_\d+")
 @cache
 def own_words() -> frozenset[str]:
     """The words that every header uses for itself."""
-    fixed = re.sub(r"//.*|\"[^\"]*\"", "", f"{PROLOGUE}{ARITHMETIC}{HOST_FUNCTIONS}{primitives()}")
+    fixed = re.sub(
+        r"//.*|\"[^\"]*\"",
+        "",
+        f"{PROLOGUE}{ARITHMETIC}{PREPARE_KERNEL}{PREPARED_GUARD}{HOST_FUNCTIONS}{primitives()}",
+    )
     return (frozenset(re.findall(r"[A-Za-z]\w*", fixed)) | frozenset(_OWN.split())) - _HIDDEN
 
 

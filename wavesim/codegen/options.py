@@ -87,7 +87,7 @@ def on_any_grid(options: tuple[Option, ...], resolved: ResolvedPlan) -> tuple[Op
 
 def _wait_kernel(pipeline: Pipeline, plan: Plan, device: Device) -> Option:
     without = replace(plan, launch=plan.launch.without_wait_kernel)
-    verdict = safety_of(pipeline, without, device)
+    verdict = safety_of(pipeline, without, device, carveout="full")
     why = f"{verdict.reason}; rests on {verdict.rests_on}" if verdict.is_safe else verdict.reason
     return Option(AVOID_WAIT_KERNEL, pipeline.name, verdict.is_safe, why)
 

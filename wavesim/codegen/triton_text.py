@@ -64,6 +64,14 @@ def _require_plain(pipeline: Pipeline, plan: Plan) -> None:
             )
 
 
+LAUNCH_NOTE = (
+    "# Compile and load all of them before the first run, on streams of the default priority, and let each",
+    "# ask for the largest shared-memory carve-out: cuFuncSetAttribute(compiled.function,",
+    "# CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, 100). Without that the plan can deadlock;",
+    "# wavesim_gpu.triton.Synchronised sees to it.",
+)
+
+
 class _Module:
     """One module's text, and the tables that it needs."""
 
@@ -120,6 +128,8 @@ class _Module:
                 held = f", behind {start}[(1,)](sync, num_warps=1)" if self._plan.launch.wait_kernel else ""
                 how = f"on a stream of its own{held}"
             lines.append(f"# Launch {cuda_comment(stage.name)}: {stage.grid.size} programs, {how}.")
+        if self._arrays and self._plan.launch.is_multi_stream:
+            lines += LAUNCH_NOTE
         return lines
 
     def _require_ends(self) -> None:

@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Iterator
 
 from wavesim.codegen.cuda_text import HeaderFacts
+from wavesim.codegen.host_text import has_streams
 from wavesim.codegen.options import AVOID_WAIT_KERNEL, REORDER_LOADS, Option
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
@@ -107,7 +108,7 @@ def _kernel_words(header: HeaderFacts) -> Iterator[str]:
     )
     run = "" if is_constant else "run, "
     if plan.sync.has_semaphores:
-        yield from _check_lines(space, run, has_streams=plan.launch.is_multi_stream)
+        yield from _check_lines(space, run, header.resolved)
     elif plan.schedule.fetches_tiles:
         yield f"On the host, before every run: {space}::prepare_run({run}counters, stream)."
     yield from _host_lines(header)
@@ -139,10 +140,19 @@ def _stage_words(header: HeaderFacts, stage: Stage) -> Iterator[str]:
         yield "    }"
 
 
-def _check_lines(space: str, run: str, *, has_streams: bool) -> Iterator[str]:
+def _check_lines(space: str, run: str, resolved: ResolvedPlan) -> Iterator[str]:
     """What the host does around a run; `run`: the argument before `counters`, if there is one."""
-    stream = "first_stream" if has_streams else "stream"
+    is_on_streams = resolved.plan.launch.is_multi_stream
+    stream = "first_stream" if is_on_streams else "stream"
     yield ""
+    if has_streams(resolved):
+        start = ", wait_for_start too," if resolved.plan.launch.wait_kernel else ""
+        yield (
+            f"On the host, once for each kernel{start} with the stream of its launches, of the default "
+            "priority. It loads the kernel and asks for the largest shared-memory carve-out: without both "
+            "the plan can deadlock, and prepare_run returns cudaErrorInvalidConfiguration. Clusters: refused."
+        )
+        yield f"    if ({space}::prepare_kernel(kernel, its_stream) != cudaSuccess) ... fail ..."
     yield (
         "On the host, around every run. A wait that sees no post for WAVESIM_WAIT_LIMIT_NS gives up: wait "
         "returns false, the block returns without a post, and so do all that wait for it. Nothing else says "
@@ -150,10 +160,10 @@ def _check_lines(space: str, run: str, *, has_streams: bool) -> Iterator[str]:
     )
     yield "    const char* missing;"
     yield f"    if ({space}::prepare_run({run}counters, {stream}) != cudaSuccess) ... fail ..."
-    if has_streams:
+    if is_on_streams:
         yield "    ... every other stream waits for first_stream (cudaStreamWaitEvent): for its zeros ..."
     yield "    ... the launches ..."
-    if has_streams:
+    if is_on_streams:
         yield "    ... first_stream waits for every other stream: the next run zeroes what this one polls ..."
     yield f"    if ({space}::check_run({run}counters, missing) != cudaSuccess) ... fail: missing says why ..."
     yield (

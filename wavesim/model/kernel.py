@@ -248,9 +248,9 @@ class Panels(NamedTuple):
 class Kernel(Work):
     """A launch: its grid, what each block occupies, and the work of one block.
 
-    `carveout` is the shared-memory carve-out the kernel asks for: "full" (the largest, so that
-    other kernels' blocks can be resident beside it) or "default" (the driver's own choice, the smallest
-    that holds this kernel's maximum of resident blocks).
+    `carveout` is the shared-memory carve-out the kernel asks for: "default" (the driver's own choice, the
+    smallest that holds this kernel's maximum of resident blocks) or "full" (the largest, so that other
+    kernels' blocks can be resident beside it), which our kernels and generated code ask for.
     """
 
     name: str
@@ -258,7 +258,7 @@ class Kernel(Work):
     block: Block
     flops_per_block: int = 0
     bytes_per_block: int = 0
-    carveout: Carveout = "full"
+    carveout: Carveout = "default"
 
     def __post_init__(self) -> None:
         if self.carveout not in ("full", "default"):
@@ -340,4 +340,4 @@ class MainLoop:
 UNKNOWN_LOOP = MainLoop()  # nobody has said anything of it
 
 # One warp that spins until a consumer's producers have started, ahead of the consumer in its stream.
-WAIT_KERNEL = Kernel("wait-kernel", Grid(1), Block(threads=32, registers=24))
+WAIT_KERNEL = Kernel("wait-kernel", Grid(1), Block(threads=32, registers=24), carveout="full")

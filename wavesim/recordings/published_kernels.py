@@ -64,7 +64,15 @@ def mlp_pair(model: str, tokens: int, first: KernelChoice, second: KernelChoice)
         Stage(
             name,
             Gemm(
-                name, tokens, n, k, kernel.tile_m, kernel.tile_n, split_k=kernel.split_k, block=kernel.block
+                name,
+                tokens,
+                n,
+                k,
+                kernel.tile_m,
+                kernel.tile_n,
+                split_k=kernel.split_k,
+                block=kernel.block,
+                carveout="full",
             ),
             main_loop=kernel.main_loop,
         )
@@ -96,6 +104,7 @@ def conv_chain(
                 Grid(-(-channels // kernel.tile_n), -(-pixels // kernel.tile_m), kernel.split_k),
                 kernel.block,
                 flops_per_block=2 * kernel.tile_m * kernel.tile_n * FILTER_TAPS * channels // kernel.split_k,
+                carveout="full",
             ),
             main_loop=replace(kernel.main_loop, first_checks=2) if is_tile else kernel.main_loop,
         )

@@ -23,12 +23,20 @@ class Assumption(Enum):
 
     `ROOM`: a block is issued wherever an SM has room for it, also while blocks of other kernels spin.
     `ORDER`: blocks are issued oldest launch first, so that a producer's go before those of a consumer behind
-    a wait-kernel. `IDLE`: other work (a process, a stream, a second copy of the plan) leaves SMs alone.
+    a wait-kernel, also where a producer's block does not fit yet and a consumer's would. `IDLE`: other work
+    (a process, a stream, a second copy of the plan) leaves SMs alone. `LAUNCH`: what the host sees to, and
+    generated code and our runners do: kernels are loaded before the first waits, the streams have one
+    priority, and the kernels ask for the carve-out that is described.
     """
 
     ROOM = "room"
     ORDER = "order"
     IDLE = "idle"
+    LAUNCH = "launch"
+
+
+LARGEST = "largest shared-memory carve-out (cudaFuncAttributePreferredSharedMemoryCarveout = 100)"
+CARVEOUT_REMEDY = f"Or let every kernel ask for the {LARGEST}, which makes it safe"
 
 
 @dataclass(frozen=True)
@@ -154,8 +162,12 @@ def stage_of(name: str) -> str:
     return name.removeprefix(_WAIT_KERNEL)
 
 
-def needs_text(assumptions: Collection[Assumption], device: Device, needed: int) -> dict[Assumption, str]:
-    """Each assumption in words. `needed`: how many SMs must be free of other work."""
+def needs_text(
+    assumptions: Collection[Assumption], device: Device, needed: int, asking: str = ""
+) -> dict[Assumption, str]:
+    """Each assumption in words. `needed`: how many SMs must be free of other work; `asking`: the kernels that
+    ask for the largest carve-out.
+    """
     name = catalogue_name(device.name)
     seen = issue_order_seen(name)
     where = f"seen on {' and '.join(seen)}" + ("" if name in seen else f", not on {name}")
@@ -163,8 +175,10 @@ def needs_text(assumptions: Collection[Assumption], device: Device, needed: int)
     room = f", with {free}" if needed > 1 and Assumption.IDLE not in assumptions else ""
     words = {
         Assumption.ROOM: f"issue of blocks wherever an SM has room, while others spin ({where}){room}",
-        Assumption.ORDER: f"issue of the oldest launch's blocks first ({where})",
+        Assumption.ORDER: f"issue of the oldest launch's blocks first, no other passing them ({where})",
         Assumption.IDLE: f"an otherwise idle GPU ({free})",
+        Assumption.LAUNCH: "kernels loaded before the first of them waits, on streams of one priority"
+        + (f", with the {LARGEST} for {asking}" if asking else ""),
     }
     return {assumption: text for assumption, text in words.items() if assumption in assumptions}
 

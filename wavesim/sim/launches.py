@@ -140,7 +140,7 @@ def _fused(stages: Sequence[Stage]) -> Kernel:
     blocks = [stage.kernel.block for stage in stages]
     names = ("threads", "registers", "static_shared_bytes", "dynamic_shared_bytes")
     most = {name: max(getattr(block, name) for block in blocks) for name in names}
-    return Kernel("+".join(stage.name for stage in stages), Grid(1), Block(**most))
+    return Kernel("+".join(stage.name for stage in stages), Grid(1), Block(**most), carveout="full")
 
 
 def _with_grid_waits(

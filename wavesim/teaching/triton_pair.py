@@ -33,8 +33,8 @@ TITLES = ("pair", "stream sync, µs", "advice", "predicted, points", "interval",
 @typed
 def pair(m: int, k: int = 8192, n1: int = 4096, n2: int = 6144) -> Pipeline:
     """Two products, hidden (m, n1) = x (m, k) w1 and y (m, n2) = hidden w2, in tiles of 128 x 256."""
-    up = Stage("up", Gemm("up", m, n1, k, *TILE, block=BLOCK))
-    down = Stage("down", Gemm("down", m, n2, n1, *TILE, block=BLOCK))
+    up = Stage("up", Gemm("up", m, n1, k, *TILE, block=BLOCK, carveout="full"))
+    down = Stage("down", Gemm("down", m, n2, n1, *TILE, block=BLOCK, carveout="full"))
     return Pipeline("triton-pair", [up, down], [Dependency(down[x, y], [up[:, y]])])
 
 

@@ -72,9 +72,12 @@ def _stages(tokens: int, tile: tuple[int, int], keys: int) -> tuple[Stage, ...]:
     matrix_bytes = 2 * (tile_m + keys) * tile_n  # queries or results, and the heads' keys or values
     attend_bytes = matrix_bytes + score_bytes
     return (
-        Stage("qkv", Gemm("qkv", tokens, 3 * SHARE, HIDDEN, *tile, block=block)),
-        Stage("scores", Kernel("scores", grid, block, flops, attend_bytes)),
-        Stage("softmax", Kernel("softmax", grid, SOFTMAX_BLOCK, bytes_per_block=2 * score_bytes)),
-        Stage("context", Kernel("context", grid, block, flops, attend_bytes)),
-        Stage("output", Gemm("output", tokens, HIDDEN, SHARE, *tile, block=block)),
+        Stage("qkv", Gemm("qkv", tokens, 3 * SHARE, HIDDEN, *tile, block=block, carveout="full")),
+        Stage("scores", Kernel("scores", grid, block, flops, attend_bytes, "full")),
+        Stage(
+            "softmax",
+            Kernel("softmax", grid, SOFTMAX_BLOCK, bytes_per_block=2 * score_bytes, carveout="full"),
+        ),
+        Stage("context", Kernel("context", grid, block, flops, attend_bytes, "full")),
+        Stage("output", Gemm("output", tokens, HIDDEN, SHARE, *tile, block=block, carveout="full")),
     )

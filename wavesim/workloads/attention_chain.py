@@ -133,7 +133,7 @@ def _products(
     share, used = hidden // GPUS, block or gemm_block(tile)
     sizes = (("qkv", 3 * share, hidden, split_k[0]), ("output", hidden, share, split_k[1]))
     first, last = (
-        Gemm(name, tokens, n, k, *tile, tile_k, split_k=splits, dtype=dtype, block=used)
+        Gemm(name, tokens, n, k, *tile, tile_k, split_k=splits, dtype=dtype, block=used, carveout="full")
         for name, n, k, splits in sizes
     )
     return first, last

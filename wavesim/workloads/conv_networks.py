@@ -209,6 +209,7 @@ def conv_of(one: Convolution, images: int, tile: Tile) -> Conv2D:
         tile_m,
         tile_n,
         block=block_of((tile_m, tile_n), is_convolution=True),
+        carveout="full",
         kernel_size=one.kernel_size,
         stride=one.stride,
         tile_k=TILE_K,

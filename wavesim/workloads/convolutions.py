@@ -62,6 +62,7 @@ def conv_layer(
                 channels,
                 *tile,
                 block=block,
+                carveout="full",
                 awaits_halo=not is_as_published,
             ),
         )

@@ -16,5 +16,5 @@ def toy(rows: int = 3, columns: int = 2) -> Pipeline:
     """Two dependent kernels of rows x columns tiles, unit tile time, one block per SM of the toy device."""
     block = Block(threads=1_024, registers=64)
     grid = Grid(columns, rows)
-    first, second = (Stage(name, Kernel(name, grid, block)) for name in ("gemm1", "gemm2"))
+    first, second = (Stage(name, Kernel(name, grid, block, carveout="full")) for name in ("gemm1", "gemm2"))
     return Pipeline("toy", [first, second], [Dependency(second[x, y], [first[:, y]])])

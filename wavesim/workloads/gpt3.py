@@ -51,8 +51,28 @@ def gpt3_mlp(
 ) -> Pipeline:
     """The pair of dependent GEMMs for `tokens` rows; `tile` is (tile_m, tile_n) of both."""
     block = gemm_block(tile)
-    up = Gemm("gemm1", tokens, FEED_FORWARD, HIDDEN, *tile, split_k=split_k[0], dtype=dtype, block=block)
-    down = Gemm("gemm2", tokens, HIDDEN, FEED_FORWARD, *tile, split_k=split_k[1], dtype=dtype, block=block)
+    up = Gemm(
+        "gemm1",
+        tokens,
+        FEED_FORWARD,
+        HIDDEN,
+        *tile,
+        split_k=split_k[0],
+        dtype=dtype,
+        block=block,
+        carveout="full",
+    )
+    down = Gemm(
+        "gemm2",
+        tokens,
+        HIDDEN,
+        FEED_FORWARD,
+        *tile,
+        split_k=split_k[1],
+        dtype=dtype,
+        block=block,
+        carveout="full",
+    )
     first = Stage("gemm1", replace(up, activation="gelu"), main_loop=OWN_LOOP)
     second = Stage("gemm2", down, main_loop=OWN_LOOP)
     parameters: dict[str, int | str] = {"tokens": tokens, "tile": f"{tile[0]}x{tile[1]}"}

@@ -289,6 +289,7 @@ def _gemm(s: _Sizes, name: str, n: int, k: int, *, has_bias: bool = False) -> Ge
         split_k,
         s.model.dtype,
         block=block_of((tile_m, tile_n)),
+        carveout="full",
         has_bias=has_bias or s.shape.bias == "all",
     )
 

@@ -43,8 +43,19 @@ def llama_mlp(
         dtype=dtype,
         activation="swiglu",
         block=block,
+        carveout="full",
     )
-    down = Gemm("gemm2", tokens, HIDDEN, FEED_FORWARD, *tile, split_k=split_k[1], dtype=dtype, block=block)
+    down = Gemm(
+        "gemm2",
+        tokens,
+        HIDDEN,
+        FEED_FORWARD,
+        *tile,
+        split_k=split_k[1],
+        dtype=dtype,
+        block=block,
+        carveout="full",
+    )
     first, second = Stage("gemm1", up, main_loop=OWN_LOOP), Stage("gemm2", down, main_loop=OWN_LOOP)
     return Pipeline("llama-mlp", [first, second], [gemm_rows(first, second)], _parameters(tokens, tile))
 
@@ -56,10 +67,18 @@ def llama_mlp_three_gemms(tokens: int, tile: Tile = (128, 256)) -> Pipeline:
     """
     block = gemm_block(tile)
     gate, value = (
-        Stage(name, Gemm(name, tokens, FEED_FORWARD, HIDDEN, *tile, block=block), main_loop=OWN_LOOP)
+        Stage(
+            name,
+            Gemm(name, tokens, FEED_FORWARD, HIDDEN, *tile, block=block, carveout="full"),
+            main_loop=OWN_LOOP,
+        )
         for name in ("gate", "value")
     )
-    down = Stage("down", Gemm("down", tokens, HIDDEN, FEED_FORWARD, *tile, block=block), main_loop=OWN_LOOP)
+    down = Stage(
+        "down",
+        Gemm("down", tokens, HIDDEN, FEED_FORWARD, *tile, block=block, carveout="full"),
+        main_loop=OWN_LOOP,
+    )
     dependency = Dependency(down[x, y], [gate[:, y], value[:, y]])
     return Pipeline("llama-mlp-three-gemms", [gate, value, down], [dependency], _parameters(tokens, tile))
 

@@ -92,7 +92,10 @@ def _at_one_place(runner: CupyRunner, pipeline: Pipeline) -> dict[str, list[floa
 def chain(sms: int, block: Block, tile_k: int) -> Pipeline:
     """Three equal products of at least a tile per SM, each reading the rows of the one before."""
     m = -(-sms // COLUMNS) * TILE[0]
-    gemms = [Gemm(name, m, SIDE, SIDE, *TILE, tile_k, block=block) for name in ("gemm1", "gemm2", "gemm3")]
+    gemms = [
+        Gemm(name, m, SIDE, SIDE, *TILE, tile_k, block=block, carveout="full")
+        for name in ("gemm1", "gemm2", "gemm3")
+    ]
     stages = [Stage(gemm.name, gemm) for gemm in gemms]
     needs = [gemm_rows(one, other) for one, other in pairwise(stages)]
     return Pipeline("ready-waits", stages, needs)

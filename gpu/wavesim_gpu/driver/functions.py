@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from wavesim.errors import DeviceError
 from wavesim.model.kernel import Block
 from wavesim_gpu.driver.compiler import Build, compile_cubin
 from wavesim_gpu.driver.device import architecture, require_cupy
@@ -94,12 +95,23 @@ def _instances(name: str) -> tuple[str, ...]:
     return (name,) if "<" in name else ()
 
 
+def ask_for_full_carveout(function: int) -> None:
+    """Sets what the safety of plans with streams rests on, of a CUfunction. Raises `DeviceError`."""
+    driver = require_cupy().cuda.driver
+    attribute = driver.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
+    driver.funcSetAttribute(function, attribute, FULL_CARVEOUT)
+    taken = int(driver.funcGetAttribute(attribute, function))
+    if taken != FULL_CARVEOUT:
+        raise DeviceError(
+            f"a kernel's shared-memory carve-out is {taken} %, not the {FULL_CARVEOUT} % asked for; "
+            "use dependent launch, which does not rest on it"
+        )
+
+
 def _configured(cupy: Any, module: Any, name: str, dynamic_shared_bytes: int) -> Function:
     driver = cupy.cuda.driver
     function = module.get_function(name)
-    driver.funcSetAttribute(
-        function.ptr, driver.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, FULL_CARVEOUT
-    )
+    ask_for_full_carveout(function.ptr)
     if dynamic_shared_bytes:
         driver.funcSetAttribute(
             function.ptr, driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, dynamic_shared_bytes

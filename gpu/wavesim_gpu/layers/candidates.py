@@ -75,6 +75,7 @@ class MlpCandidate:
             gates="halves" if gated else "interleaved",
             b_order=shape.w1_order,
             has_bias=shape.has_b1,
+            carveout="full",
         )
         second = Gemm(
             "gemm2",
@@ -87,6 +88,7 @@ class MlpCandidate:
             shape.dtype,
             b_order=shape.w2_order,
             has_bias=shape.has_b2,
+            carveout="full",
         )
         stages = [Stage("gemm1", first, self.backend), Stage("gemm2", second, self.backend)]
         return Pipeline("mlp", stages, [gemm_rows(*stages)])

@@ -134,6 +134,7 @@ class SharedGemm:
         return Gemm(
             "gemm", self.m, self.n, self.k, self.tile_m, self.tile_n, TILE_K,
             split_k=self.split_k, dtype=self.dtype, b_order=self.b_order, has_bias=self.has_bias,
+            carveout="full",
         )  # fmt: skip
 
     @property
@@ -225,7 +226,7 @@ class SharedGemm:
             return None
         return Gemm(
             "gemm", self.m, self.following.n, self.n, self.tile_m, self.tile_n, TILE_K,
-            dtype=self.dtype, b_order=self.b_order,
+            dtype=self.dtype, b_order=self.b_order, carveout="full",
         )  # fmt: skip
 
     @property

@@ -76,7 +76,9 @@ def launched_safety(pipeline: Pipeline, plan: Plan, device: Device, default: str
     """The verdict on a plan by the blocks and clusters that its kernels launch. Raises as `kernels_of`."""
     kernels = kernels_of(pipeline, plan, device, default)
     clusters = {name: kernel.launch.cluster for kernel in kernels for name in kernel.stages}
-    return safety_of(pipeline, plan, device, _launched_blocks(kernels, pipeline, device), clusters)
+    blocks = _launched_blocks(kernels, pipeline, device)
+    # `load_function` asks for it.
+    return safety_of(pipeline, plan, device, blocks, clusters, carveout="full")
 
 
 def _launched_blocks(

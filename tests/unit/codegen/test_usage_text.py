@@ -10,6 +10,7 @@ from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.launch import DependentLaunch, StreamPerStage
+from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan, SemaphoreSync
 from wavesim.plan.schedule import Persistent, TilePerBlock
 from wavesim.plan.stream_k import StreamK
@@ -90,3 +91,12 @@ def test_a_header_without_wait_kernel_claims_safety_only_where_there_is_some():
 def test_stream_k_has_no_header():
     with pytest.raises(DescriptionError, match=r"^Stream-K, stream sync: blocks have lists .* Use schedule="):
         generate(fork(), Plan(StreamK()), H200)
+
+
+@pytest.mark.parametrize("word", ["row", "streams:no-wait-kernel+row", "pdl+row", "one-stream+row", "stream"])
+def test_kernels_are_prepared_where_the_verdict_rests_on_how_they_are_launched(word):
+    header = generate(fork(), parse_plan(word), H200)
+    is_said = "forked::prepare_kernel(kernel, its_stream)" in header
+    is_there = "cudaFuncAttributePreferredSharedMemoryCarveout, 100" in header
+    assert is_said == is_there == (word in ("row", "streams:no-wait-kernel+row"))
+    assert ("CarVeout = 100) for every kernel".lower() in header.lower()) == is_said

@@ -37,7 +37,7 @@ def launch(noted, name, shared=0):
 
     def launched(_sync, **_options):
         noted.append(name)
-        return SimpleNamespace(n_regs=64, metadata=SimpleNamespace(num_warps=4, shared=shared))
+        return SimpleNamespace(n_regs=64, function=name, metadata=SimpleNamespace(num_warps=4, shared=shared))
 
     return launched
 
@@ -78,7 +78,9 @@ def pair(monkeypatch):
     made.plan, made._names, made._streams, made._last = SemaphoreSync(), NAMES, [beside], current
     made._seen = dict.fromkeys(NAMES, Block(threads=128, registers=64))
     made.buffer, made._counters = "buffer", Counters(noted, [4, 4])
-    start = {(1,): lambda _buffer, **_options: noted.append("wait-kernel")}
+    start = {(1,): launch(noted, "wait-kernel")}
+    made._prepared, made.asked = set(), []
+    monkeypatch.setattr(module, "ask_for_full_carveout", made.asked.append)
     made.functions = SimpleNamespace(**{function_name("int", "wait_for_start"): start})
     yield made, noted
     sys.modules.pop("wavesim_gpu.triton", None)
@@ -88,6 +90,13 @@ def test_a_wait_kernel_is_launched_whatever_its_stage_is_called(pair):
     made, noted = pair
     made.run(launch(noted, "up-1"), launch(noted, "int"))
     assert noted == ["zero", "second waits for first", "up-1", "wait-kernel", "int", "first waits for second"]
+
+
+def test_every_kernel_of_a_plan_with_streams_asks_once_for_the_full_carve_out(pair):
+    made, noted = pair
+    for _ in range(2):
+        made.run(launch(noted, "up-1"), launch(noted, "int"))
+    assert sorted(made.asked) == ["int", "up-1", "wait-kernel"]
 
 
 def test_streams_are_joined_after_a_launch_that_fails(pair):

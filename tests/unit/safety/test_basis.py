@@ -12,7 +12,7 @@ from toy_schedules import HALF_SM, TOY, pair, stage
 from wavesim.cli.command_line import main
 from wavesim.errors import DescriptionError
 from wavesim.model.device import issue_order_seen, load
-from wavesim.model.kernel import Block
+from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.plan.parsing import parse_plan
 from wavesim.recordings.shipped import cases
 from wavesim.safety.deadlock import safety_of
@@ -22,7 +22,7 @@ from wavesim.workloads.figure_one import toy
 from wavesim.workloads.gpt3 import gpt3_mlp
 
 H200 = load("h200")
-ROOM, ORDER, IDLE = Assumption
+ROOM, ORDER, IDLE, LAUNCH = Assumption
 
 
 def needs_of(word: str, device=H200, pipeline=None) -> set[Assumption]:
@@ -41,10 +41,13 @@ def test_plans_whose_blocks_wait_only_for_started_ones_rest_on_what_cuda_promise
 
 
 def test_a_wait_kernel_rests_on_the_order_of_issue_seen_on_listed_devices():
-    assert needs_of("row") == {ROOM, ORDER}
+    assert needs_of("row") == {ROOM, ORDER, LAUNCH}
     found = safety_of(gpt3_mlp(1024), parse_plan("row"), H200)
     assert found.basis == "seen"
-    assert "issue of the oldest launch's blocks first (seen on h100 and h200)" in found.rests_on
+    assert (
+        "issue of the oldest launch's blocks first, no other passing them (seen on h100 and h200)"
+        in found.rests_on
+    )
 
 
 def test_a_device_of_which_no_order_was_seen_is_told():
@@ -53,7 +56,7 @@ def test_a_device_of_which_no_order_was_seen_is_told():
 
 
 def test_without_a_wait_kernel_the_gpu_must_be_idle_and_how_many_sms_that_means_is_told():
-    assert needs_of("streams:no-wait-kernel+row") == {ROOM, IDLE}
+    assert needs_of("streams:no-wait-kernel+row") == {ROOM, IDLE, LAUNCH}
     found = safety_of(gpt3_mlp(256), parse_plan("streams:no-wait-kernel+row"), H200)
     assert found.worst is not None
     assert found.basis == "idle"
@@ -63,21 +66,21 @@ def test_without_a_wait_kernel_the_gpu_must_be_idle_and_how_many_sms_that_means_
 
 
 def test_wait_kernels_that_fill_an_sm_each_need_as_many_that_other_work_leaves_alone_and_one_more():
-    assert needs_of("row", TOY, toy()) == {ROOM, ORDER}
+    assert needs_of("row", TOY, toy()) == {ROOM, ORDER, LAUNCH}
     found = safety_of(toy(), parse_plan("row"), TOY)
     assert found.needed_sms == 3  # this plan's wait-kernel, a second copy's, and room for a block
     assert "with 3 of 4 SMs free of other work, also of a second copy of this plan" in found.rests_on
     small = pair(stage("first", 6, block=Block(256, 32)), stage("second", 6, block=Block(256, 32)))
     assert safety_of(small, parse_plan("row"), TOY).needed_sms == 1
-    assert needs_of("row", TOY.with_sm_count(2), toy()) == {ROOM, ORDER, IDLE}
+    assert needs_of("row", TOY.with_sm_count(2), toy()) == set(Assumption)
 
 
 def test_few_blocks_that_fit_on_one_sm_twice_over_need_only_room():
     few = pair(stage("first", 1, block=Block(256, 32)), stage("second", 1, block=Block(256, 32)))
-    assert needs_of("row", TOY, few) == {ROOM}
-    assert needs_of("streams:no-wait-kernel+row", TOY, few) == {ROOM}
+    assert needs_of("row", TOY, few) == {ROOM, LAUNCH}
+    assert needs_of("streams:no-wait-kernel+row", TOY, few) == {ROOM, LAUNCH}
     large = pair(stage("first", 1, block=HALF_SM), stage("second", 1, block=HALF_SM))
-    assert needs_of("streams:no-wait-kernel+row", TOY, large) == {ROOM, IDLE}
+    assert needs_of("streams:no-wait-kernel+row", TOY, large) == {ROOM, IDLE, LAUNCH}
 
 
 def test_a_cluster_needs_a_pair_of_neighbouring_sms():
@@ -92,16 +95,42 @@ def test_a_cluster_needs_a_pair_of_neighbouring_sms():
     assert "8 of 8 SMs free of other work" in roomy.rests_on
 
 
+def test_a_plan_that_is_safe_only_with_a_carve_out_that_cuda_does_not_give_unasked_says_so():
+    large, small = Block(128, 168, dynamic_shared_bytes=140_000), Block(128, 168, dynamic_shared_bytes=24_000)
+    plan, device = parse_plan("streams:no-wait-kernel+row"), H200.with_sm_count(2)
+
+    def described(carveout):
+        return pair(stage("first", 3, block=large, **carveout), stage("second", 2, block=small, **carveout))
+
+    unasked, asking = described({"carveout": Kernel("k", Grid(1), small).carveout}), described({})
+    assert Search(unasked, plan, device).finds_deadlock()
+    assert not Search(asking, plan, device).finds_deadlock()
+    by_default = safety_of(unasked, plan, device)
+    assert not by_default.is_safe
+    assert "cudaFuncAttributePreferredSharedMemoryCarveout = 100), which makes it safe" in by_default.reason
+    asked = safety_of(asking, plan, device)
+    assert asked.needs.keys() == {ROOM, IDLE, LAUNCH}
+    assert "PreferredSharedMemoryCarveout = 100) for every kernel" in asked.needs[LAUNCH]
+    assert safety_of(unasked, plan, device, carveout="full") == asked
+    held = safety_of(unasked, parse_plan("row"), device)
+    assert "= 100) for wait-kernel of second" in held.needs[LAUNCH]
+
+
+def test_a_carve_out_that_there_is_not_is_refused():
+    with pytest.raises(DescriptionError, match="carveout is 'half'; it must be 'full', 'default' or None"):
+        safety_of(toy(), parse_plan("row"), TOY, carveout="half")
+
+
 # --- against the exhaustive search ---
 
 
 def test_every_assumption_that_is_named_is_one_that_some_plan_needs():
     """Where it does not hold, plans that name it deadlock: mixed with their producers, or beside a copy."""
     broken = {ORDER: Rules(is_oldest_first=False), IDLE: Rules(copies=2), ROOM: Rules(may_decline=True)}
-    deadlocks = dict.fromkeys(Assumption, 0)
+    deadlocks = dict.fromkeys(broken, 0)
     for seed in range(400):
         pipeline, plan, device = launched_case_of(seed, most_blocks=3)
-        for one in safety_of(pipeline, plan, device).needs:
+        for one in broken.keys() & safety_of(pipeline, plan, device).needs:
             try:
                 deadlocks[one] += Search(pipeline, plan, device, broken[one]).finds_deadlock(1_000)
             except TooLargeError:
@@ -143,7 +172,7 @@ def test_in_every_recording_of_streams_producers_blocks_start_before_consumers()
 def test_commands_say_what_a_plan_rests_on(capsys):
     assert main(["simulate", "gpt3-mlp", "--tokens", "256", "--sync", "row", "--json"]) == 0
     safety = json.loads(capsys.readouterr().out)["safety"]
-    assert (safety["is_safe"], safety["basis"], len(safety["rests_on"])) == (True, "seen", 2)
+    assert (safety["is_safe"], safety["basis"], len(safety["rests_on"])) == (True, "seen", 3)
     assert safety["needed_sms"] == 3
     assert main(["compare", "toy", "--sync", "row", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from wavesim.model.device import Device
-from wavesim.model.kernel import WAIT_KERNEL, Block
+from wavesim.model.kernel import WAIT_KERNEL, Block, Carveout
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
@@ -29,11 +29,13 @@ def situation_of_plan(
     blocks: Mapping[str, Block] | None = None,
     clusters: Mapping[str, int] | None = None,
     guarded: Collection[str] | None = None,
+    carveout: Carveout | None = None,
     is_bound: bool = False,
 ) -> Situation:
     """What a plan launches. Raises `DescriptionError` for a plan that does not fit the pipeline.
 
-    `blocks` and `clusters` of stages where they are not what the pipeline describes; `guarded`: the consumers
+    `blocks` and `clusters` of stages, and the `carveout` of all kernels, where they are not what the pipeline
+    describes; `guarded`: the consumers
     behind a wait-kernel, if not all or none as the plan says. A persistent kernel has as many blocks as fit
     at once; with `is_bound` one for every tile, which is never fewer. One that computes all stages has no
     waits, as its blocks take producers' tiles first. Else a block is taken to wait for all tiles of its
@@ -44,6 +46,8 @@ def situation_of_plan(
         consumers = {dependency.consumer.stage.name for dependency in pipeline.dependencies}
         guarded = consumers if plan.launch.wait_kernel else ()
     operations = tuple(_operations(resolved, blocks or {}, clusters or {}, guarded))
+    if carveout is not None:
+        operations = tuple(replace(kernel, carveout=carveout) for kernel in operations)
     if plan.schedule.fetches_tiles and not is_bound:
         operations = tuple(_resident(kernel, device) for kernel in operations)
     is_fused = plan.schedule.is_fused

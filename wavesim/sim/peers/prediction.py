@@ -188,7 +188,9 @@ def one_gemm(m: int, n: int, k: int, device: Device, tile: Tile | None = None) -
     """
     gemm = best_gemm(m, n, k, device)
     if tile is not None:
-        gemm = Gemm("gemm", m, n, k, *tile, TILE_K, split_of((m, n, k), tile), block=block_of(tile))
+        gemm = Gemm(
+            "gemm", m, n, k, *tile, TILE_K, split_of((m, n, k), tile), block=block_of(tile), carveout="full"
+        )
     return Pipeline(f"{m} x {k} x {n}", [Stage("gemm", gemm)])
 
 

@@ -143,7 +143,7 @@ def best_gemm(m: int, n: int, k: int, device: Device, *, name: str = "gemm") -> 
         return ceil(shape.count(m, n) / device.sm_count) * products.tile_ns(shape, m, k)
 
     tile = min(TILES, key=alone)
-    return Gemm(name, m, n, k, *tile, 64, block=block_of(tile))
+    return Gemm(name, m, n, k, *tile, 64, block=block_of(tile), carveout="full")
 
 
 def _tile_ns(stage: Stage, products: ProductCosts, device: Device, burst_ratio: float) -> int:

@@ -113,7 +113,18 @@ class MlpFamily(KernelFamily):
     def _stage(self, name: str, m: int, n: int, k: int, activation: Activation | None) -> Stage:
         block = BLOCKS[self.tile] if self.backend else gemm_block(self.tile)
         depth = TILE_K if self.backend else PORTABLE_TILE_K
-        work = Gemm(name, m, n, k, *self.tile, depth, dtype=self.dtype, activation=activation, block=block)
+        work = Gemm(
+            name,
+            m,
+            n,
+            k,
+            *self.tile,
+            depth,
+            dtype=self.dtype,
+            activation=activation,
+            block=block,
+            carveout="full",
+        )
         return Stage(name, work, self.backend)
 
 

@@ -208,7 +208,7 @@ class Attention(TiledWork):
         moved = ELEMENT_BYTES[self.dtype] * (
             2 * self.m * self.columns + 2 * self.operands["k"].rows * (self.kv_heads * self.head_dim)
         )
-        return Kernel(self.name, self.grid, self.block, flops, moved // self.grid.size)
+        return Kernel(self.name, self.grid, self.block, flops, moved // self.grid.size, carveout="full")
 
 
 @dataclass(frozen=True)
@@ -383,7 +383,9 @@ class AttentionDecode(TiledWork):
         """The launch; work per block in equal shares."""
         flops = 4 * self.sequences * self.heads * self.head_dim * self.keys
         moved = self.kv_bytes + 2 * ELEMENT_BYTES[self.dtype] * self.sequences * self.columns
-        return Kernel(self.name, self.grid, self.block, flops // self.grid.size, moved // self.grid.size)
+        return Kernel(
+            self.name, self.grid, self.block, flops // self.grid.size, moved // self.grid.size, "full"
+        )
 
 
 def best_splits(work: AttentionDecode, device: Device) -> int:

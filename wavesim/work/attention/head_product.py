@@ -197,4 +197,4 @@ class HeadProduct(TiledWork):
             (self.tile_m + self.tile_n) * self.k + self.tile_m * min(self.tile_n, self.n)
         )
         flops = 2 * self.tile_m * self.tile_n * self.k
-        return Kernel(self.name, self.grid, self.block, flops, moved)
+        return Kernel(self.name, self.grid, self.block, flops, moved, carveout="full")

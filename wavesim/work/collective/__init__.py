@@ -88,7 +88,7 @@ class SharedTiles(Work):
     def kernel(self) -> Kernel:
         """The launch, bound by what it reads and writes of its own GPU's memory."""
         moved = (self.inputs + 1) * self.tile_bytes
-        return Kernel(self.name, self.grid, self.block, bytes_per_block=moved)
+        return Kernel(self.name, self.grid, self.block, bytes_per_block=moved, carveout="full")
 
 
 def tile_bytes_of(stage: Stage) -> int:

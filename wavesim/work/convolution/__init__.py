@@ -50,7 +50,7 @@ class Conv2D(TiledWork):
     tile_n: int
     block: Block
     kernel_size: int = 3
-    carveout: Carveout = "full"
+    carveout: Carveout = "default"
     stride: int = 1
     padding: int | None = None
     tile_k: int = 32

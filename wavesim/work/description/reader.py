@@ -155,7 +155,7 @@ def _stage(table: DescriptionTable, device: Device) -> Stage:
         table.optional("persistent", bool),
         tests_each_k_block=table.optional("tests_each_k_block", bool),
     )
-    carveout: Carveout = table.word("carveout", get_args(Carveout)) or "full"
+    carveout: Carveout = table.word("carveout", get_args(Carveout)) or "default"
     work = _work(SaidStage(name, block, carveout, table, device))
     weights = table.numbers("tile_weights", LEAST_WEIGHT, MOST_WEIGHT) or work.row_weights
     return Stage(name, work, main_loop=loop, tile_weights=weights)

@@ -78,8 +78,9 @@ def _stage_lines(stage: Stage, time_ns: int | None) -> Iterator[str]:
     yield f"threads = {kernel.block.threads}"
     yield f"registers = {kernel.block.registers}"
     yield f"shared_bytes = {kernel.block.shared_bytes}"
-    if kernel.carveout != "full":
-        yield f"carveout = {_quoted(kernel.carveout)}"
+    carveout = getattr(stage.work, "carveout", "default")  # layers have no such field
+    if carveout != "default":
+        yield f"carveout = {_quoted(carveout)}"
     if loop.pipeline_depth is not None:
         yield f"pipeline_depth = {loop.pipeline_depth}"
     if loop.wait_place is not None:

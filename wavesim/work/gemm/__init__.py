@@ -58,7 +58,7 @@ class Gemm(TiledWork):
     dtype: Literal["fp16", "bf16"] = "fp16"
     activation: Activation | None = None
     block: Block = field(default=DEFAULT_GEMM_BLOCK)
-    carveout: Carveout = "full"
+    carveout: Carveout = "default"
     gates: Gates = "interleaved"
     b_order: Order = "row"
     has_bias: bool = False

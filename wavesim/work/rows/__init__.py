@@ -95,7 +95,9 @@ class Norm(TiledWork):
     def kernel(self) -> Kernel:
         """The launch, bound by what it moves."""
         block = self.block or row_block(self.columns)
-        return Kernel(self.name, self.grid, block, bytes_per_block=self.moved_bytes // self.grid.size)
+        return Kernel(
+            self.name, self.grid, block, bytes_per_block=self.moved_bytes // self.grid.size, carveout="full"
+        )
 
 
 @dataclass(frozen=True)
@@ -170,7 +172,7 @@ class Softmax(TiledWork):
         """The launch, bound by what it moves."""
         moved = sum(operand.bytes for operand in self.operands.values())
         block = self.block or row_block(self.keys)
-        return Kernel(self.name, self.grid, block, bytes_per_block=moved // self.grid.size)
+        return Kernel(self.name, self.grid, block, bytes_per_block=moved // self.grid.size, carveout="full")
 
 
 @dataclass(frozen=True)
@@ -220,4 +222,6 @@ class Copy(TiledWork):
     def kernel(self) -> Kernel:
         """The launch, bound by what it moves."""
         moved = 2 * self.m * self.columns * ELEMENT_BYTES[self.dtype]
-        return Kernel(self.name, self.grid, self.block, bytes_per_block=moved // self.grid.size)
+        return Kernel(
+            self.name, self.grid, self.block, bytes_per_block=moved // self.grid.size, carveout="full"
+        )

@@ -139,6 +139,7 @@ def _product(work: Conv2D) -> Gemm:
         TILE_K,
         dtype=work.dtype,
         b_order="column",
+        carveout="full",
         has_bias=work.has_bias,
         has_residual=work.has_residual,
     )
