@@ -12,7 +12,7 @@ from wavesim.errors import DescriptionError
 from wavesim.model import device as devices
 from wavesim.model.accesses import Accesses
 from wavesim.model.dependency import Dependency, x, y
-from wavesim.model.kernel import Block, Grid, Kernel
+from wavesim.model.kernel import Block, Grid, Kernel, TiledWork
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.regions import Matrix, Read, Region, View, Write
 from wavesim.model.stage import Stage
@@ -165,7 +165,7 @@ def test_a_cache_that_a_step_appends_to_cannot_change_places():
 
 
 @dataclass(frozen=True)
-class Touching:
+class Touching(TiledWork):
     """Tiles in a row, each of which reads cells of one buffer before its items, then writes others."""
 
     grid: Grid
