@@ -191,7 +191,7 @@ class Synchronised:
 
     def _prepare(self, kernel: Any) -> None:
         """Of plans with streams: the carve-out that the verdict on them takes for granted."""
-        function = getattr(kernel, "function", None)
+        function: Any = getattr(kernel, "function", None)
         if self.plan.launch.is_multi_stream and function not in self._prepared:
             ask_for_full_carveout(function)
             self._prepared.add(function)
