@@ -17,9 +17,9 @@ from typing import Any, Literal
 import numpy as np
 
 from wavesim.bench.case_list import Case
-from wavesim.costs.block_times import is_clocked
 from wavesim.costs.calibration import calibrate
 from wavesim.costs.cost_model import CostModel
+from wavesim.costs.device_costs import law_of_stage
 from wavesim.costs.layer_costs import costs_of_stages, load_ghz_of
 from wavesim.errors import RecordingError
 from wavesim.model import device as devices
@@ -149,7 +149,7 @@ def stream_costs(case: Case, trace: Trace, device: Device, schedule: str = PER_T
     at_load = {
         stage.name: _with_mean(known.tile_ns[stage.name], _mean_cycles(trace, i) / ghz)
         for i, stage in enumerate(pipeline.stages)
-        if is_clocked(stage)
+        if (law := law_of_stage(stage, device)) is not None and law.is_clocked(stage.work)
     }
     return replace(
         own,

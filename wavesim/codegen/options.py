@@ -107,7 +107,7 @@ def _custom_order(stage: Stage, resolved: ResolvedPlan) -> Option:
 
 
 def _reorder_loads(stage: Stage) -> Option:
-    if stage.work.loads_weights:
+    if stage.work.multiplies_weights:
         why = "only A comes from a producer: B is loaded before the wait, and its latency hides the wait"
         return Option(REORDER_LOADS, stage.name, is_used=True, why=why)
     why = "nothing is known of what this kernel loads besides its producers' tiles; load that before the wait"

@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import Any
 
 from wavesim.costs.dram_slowdown import Memory
-from wavesim.costs.plan_clock import PlanClock
 from wavesim.errors import DescriptionError
 from wavesim.model.kernel import MainLoop
 from wavesim.model.pipeline import Pipeline
@@ -19,6 +18,7 @@ from wavesim.model.reprs import repr_text
 from wavesim.model.stage import Stage
 from wavesim.plan.plan import Plan
 from wavesim.safe_io.bounds import MOST_NS, shown
+from wavesim.work.law import LoadClock
 
 FIXED_COSTS = (
     "launch_ns",
@@ -45,6 +45,28 @@ FIXED_COSTS = (
 )
 Rates = tuple[tuple[int, ...], ...]  # by how many blocks compute on an SM, the oldest first
 RATE_UNIT = 1_000  # a block's speed on a shared SM is kept in thousandths, so that time stays an integer
+
+
+@dataclass(frozen=True)
+class PlanClock:
+    """What a plan's own clock follows from: the longer a run takes, the less of it tensor cores work.
+
+    Tile times are at `ghz`; `tensor_cycles` are those in which a run's tensor cores work, as a mean over the
+    SMs, bf16 weighed.
+    """
+
+    load: LoadClock
+    ghz: float
+    tensor_cycles: float
+
+    def ghz_of(self, time_ns: int) -> float:
+        """Of runs of `time_ns` each that follow each other."""
+        share = self.tensor_cycles / max(1.0, time_ns * self.ghz)
+        return self.load.ghz(min(1.0, share))
+
+    def at(self, ghz: float) -> "PlanClock":
+        """The same behind runs at another clock."""
+        return replace(self, ghz=ghz)
 
 
 @dataclass(frozen=True)

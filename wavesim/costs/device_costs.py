@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from wavesim.costs.constants import (
     BACKENDS,
@@ -30,7 +30,11 @@ from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
+from wavesim.work.kinds import kind_of
+from wavesim.work.law import CostLaw
 
+L = TypeVar("L", bound=CostLaw)
 # Nothing stands in for another device's memory and products; the default device's clock, host and the demand
 # of its kernels say nothing of other devices either. A device that lacks these has none, or what `scaling`
 # makes of the default device's.
@@ -183,6 +187,24 @@ def _state_of(name: str) -> tuple[int, int] | None:
         return None
     found = Path(name).stat()
     return found.st_mtime_ns, found.st_size
+
+
+def law_of(law: type[L], device_name: str) -> L | None:
+    """How long blocks take on a device by a law; None where its constants are not known: none stand in."""
+    return cast("L | None", _law_of(law, device_name))  # type: ignore[arg-type]  # a class can be hashed
+
+
+@cache
+def _law_of(law: Any, device_name: str) -> CostLaw | None:
+    own = {name: constant.value for name, constant in own_file(device_name).constants.items()}
+    found: CostLaw | None = law.of(own, costs_of(device_name).values)
+    return found
+
+
+def law_of_stage(stage: Stage, device: Device) -> CostLaw | None:
+    """The same by what a stage computes; None also for kernels of no kind."""
+    kind = kind_of(stage.work)
+    return None if kind is None or kind.law is None else law_of(kind.law, device.name)
 
 
 def without_constants() -> DeviceCosts:

@@ -3,6 +3,11 @@
 Example: on an H200 a layer's QKV tiles take the cycles that `[tiles]` says, attention's what `[attention]`
 says of the blocks of keys that each walks through, at the clock that the layer's own load leaves; its norms
 take what their bytes take.
+
+The more tensor cores work, the lower the power limit holds the clock. An H200 whose tensor cores never rest
+runs at 1.16 GHz in fp16. Where they work half of the time, 0.30 of the power, drawn whether they work or not,
+remains: 1.16 / (0.30 + 0.70 / 2)^(1/3) = 1.34 GHz. In bf16, whose significands have 8 bits and not 11, they
+draw 0.77 as much. Power is taken to grow with the cube of the clock: voltage follows it.
 """
 
 from collections.abc import Mapping
@@ -10,139 +15,115 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from wavesim.costs.block_times import StageTimes, stage_times, streaming_section
 from wavesim.costs.constants import LAYER_OVERHEADS
-from wavesim.costs.convolution_costs import convolution_costs_of
-from wavesim.costs.cost_model import CostModel
-from wavesim.costs.device_costs import costs_of
-from wavesim.costs.load_clock import convolution_clock_of, load_clock_of
-from wavesim.costs.plan_clock import LoadClock, PlanClock
-from wavesim.costs.streaming_costs import streaming_costs_of
-from wavesim.costs.tile_costs import TileCosts, tile_costs_of
+from wavesim.costs.cost_model import CostModel, PlanClock
+from wavesim.costs.device_costs import costs_of, law_of_stage, own_file
+from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
-from wavesim.model.kernel import MainLoop
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.safe_io.documents import read_toml
-from wavesim.work.attention import Attention
-from wavesim.work.convolution import Conv2D
-from wavesim.work.gemm import Gemm
+from wavesim.work.law import CostLaw, LoadClock, Situation, StageTimes
 
 PERSISTENT = "persistent"  # a schedule's word
 CLOCK_ROUNDS = 4  # of a clock that depends on the time that depends on it
-ATTENTION_LOOP = MainLoop(1, "producer-warp")
+LAYER_CLOCK = ("layers.limit_ghz", "clock.single_ghz", "layers.rest_share", "layers.bf16_share")
 STAYING = Path(__file__).with_name("staying_blocks.toml")
 LIKE = Path(__file__).with_name("like_backends.toml")
 
 
-def costs_of_stages(
-    pipeline: Pipeline, device: Device, *, serialises_bias: bool = False, schedule: str = "tile"
-) -> CostModel:
+def costs_of_stages(pipeline: Pipeline, device: Device, *, schedule: str = "tile") -> CostModel:
     """Each stage's tile times by what it computes, its own overheads, and the device's for all else.
 
-    `serialises_bias`: of older kernels, as `tile_costs_of` says. `schedule`: the plan's, by its word;
-    convolutions in persistent kernels have costs of their own. Raises `DescriptionError` for work, or a
-    device, of which no constants are known.
+    `schedule`: the plan's, by its word; convolutions in persistent kernels have costs of their own. Raises
+    `DescriptionError` for work, or a device, of which no constants are known.
     """
     is_persistent = schedule == PERSISTENT
     overheads = overheads_of_stages(pipeline, device, is_persistent=is_persistent)
     # The clock is that of a tile per block: the same tensor work in about the same time.
-    ghz = _clock_ghz(pipeline, device, _times(pipeline, device, serialises_bias))
-    times = _times(pipeline, device, serialises_bias, is_persistent=is_persistent)
+    ghz = load_ghz_of(pipeline, device)
+    times = _times(pipeline, device, is_persistent=is_persistent)
     tile_ns = {name: one.tile_ns(ghz) for name, one in times.items()}
     clock = _plan_clock(pipeline, device, ghz, times)
     return CostModel(tile_ns, sharing=_sharing(pipeline, device), plan_clock=clock, **overheads)
 
 
-def load_ghz_of(pipeline: Pipeline, device: Device, *, serialises_bias: bool = False) -> float:
+def load_ghz_of(pipeline: Pipeline, device: Device) -> float:
     """The clock that `costs_of_stages` takes: what the tensor work leaves in runs that follow each other.
 
     Raises as it does.
     """
-    return _clock_ghz(pipeline, device, _times(pipeline, device, serialises_bias))
+    return _clock_ghz(pipeline, device, _times(pipeline, device))
 
 
-def _times(
-    pipeline: Pipeline, device: Device, serialises_bias: bool, *, is_persistent: bool = False
-) -> dict[str, StageTimes]:
-    is_in_l2 = _is_in_l2(pipeline, device)
-    return {
-        stage.name: stage_times(
-            stage, device, is_in_l2=is_in_l2, serialises_bias=serialises_bias, is_persistent=is_persistent
+def _times(pipeline: Pipeline, device: Device, *, is_persistent: bool = False) -> dict[str, StageTimes]:
+    read = sum(stage.work.read_bytes for stage in pipeline.stages)
+    l2_bytes = own_file(device.name).constants.get("memory.l2_bytes")
+    situation = Situation(device, l2_bytes is not None and read <= l2_bytes.value, is_persistent)
+    return {stage.name: _law(stage, device).times(stage, situation) for stage in pipeline.stages}
+
+
+def _law(stage: Stage, device: Device) -> CostLaw:
+    law = law_of_stage(stage, device)
+    if law is None:
+        raise DescriptionError(
+            f"stage {stage.name} is a {type(stage.work).__name__}, of which no costs are known on "
+            f"{device.name}; give its time (kernel_us), or use a device whose file has them"
         )
-        for stage in pipeline.stages
-    }
+    return law
+
+
+def _laws(pipeline: Pipeline, device: Device) -> list[CostLaw]:
+    """Of all stages of which one is known."""
+    found = (law_of_stage(stage, device) for stage in pipeline.stages)
+    return [law for law in found if law is not None]
 
 
 def _sharing(pipeline: Pipeline, device: Device) -> tuple[float, ...]:
     """Speeds of blocks on one SM: those that move bytes share what an SM can load; others need all of it."""
     known = costs_of(device.name)
-    sections = {streaming_section(stage) for stage in pipeline.stages} - {""}
-    streaming = [costs for name in sections if (costs := streaming_costs_of(device.name, name)) is not None]
+    moved = max(law.most_bytes_per_s for law in _laws(pipeline, device))
     l2_bytes_per_s = known.values.get("l2.bytes_per_s")
-    if not streaming or l2_bytes_per_s is None:
+    if not moved or l2_bytes_per_s is None:
         return (1.0,)
-    of_sm = l2_bytes_per_s / device.sm_count
-    demand = max(costs.block_bytes_per_s for costs in streaming) / of_sm
+    demand = moved / (l2_bytes_per_s / device.sm_count)
     most = max(occupancy_of(device, stage.kernel.block).blocks_per_sm for stage in pipeline.stages)
     return known.law.speeds(demand, most)
 
 
 def overheads_of_stages(pipeline: Pipeline, device: Device, *, is_persistent: bool = False) -> dict[str, Any]:
     """`CostModel`'s overheads: a layer's, else the device's; each stage's own, and whose blocks stay."""
-    known, tiles = costs_of(device.name), tile_costs_of(device.name)
+    known = costs_of(device.name)
     names = {name: f"layers.{name}" for name in LAYER_OVERHEADS}
     layers = {name: known.values[key] for name, key in names.items() if key in known.values}
     shared = {**known.overheads, **layers}
-    if (convolution := convolution_costs_of(device.name)) is not None and _are_convolutions(pipeline):
-        shared |= {"reset_ns": convolution.own.reset_ns}
-    if any(stage.grid.z > 1 and not isinstance(stage.work, Conv2D) for stage in pipeline.stages):
-        # Splits take tickets, which are reset before every run, whatever the plan; of convolutions the last
-        # split resets them.
+    laws = _laws(pipeline, device)
+    if len(laws) == len(pipeline.stages) and all(law.run_overheads for law in laws):
+        shared |= laws[0].run_overheads
+    if any(stage.grid.z > 1 and not stage.work.resets_tickets for stage in pipeline.stages):
+        # Splits take tickets, which are reset before every run, whatever the plan.
         shared |= {"setup_ns": shared["setup_ns"] + shared["reset_ns"], "reset_ns": 0}
-    own = {
-        stage.name: _own_overheads(stage, device, tiles, shared, is_persistent=is_persistent)
-        for stage in pipeline.stages
-    }
+    situation = Situation(device, is_persistent=is_persistent)
+    own = {stage.name: _own_overheads(stage, situation, shared) for stage in pipeline.stages}
     stays = frozenset(stage.name for stage in pipeline.stages if stage.backend in _staying())
+    loops = {stage.name: stage.work.main_loop for stage in pipeline.stages}
     return {
         **shared,
         "stage_overheads": {name: one for name, one in own.items() if one},
         "stays": stays,
-        "main_loops": _main_loops(pipeline),
+        "main_loops": {name: loop for name, loop in loops.items() if loop is not None},
     }
 
 
-def _are_convolutions(pipeline: Pipeline) -> bool:
-    return all(isinstance(stage.work, Conv2D) for stage in pipeline.stages)
-
-
-def _main_loops(pipeline: Pipeline) -> dict[str, MainLoop]:
-    """Attention's producer warp looks at semaphores block after block of keys, as it comes to them."""
-    return {stage.name: ATTENTION_LOOP for stage in pipeline.stages if isinstance(stage.work, Attention)}
-
-
-def _own_overheads(
-    stage: Stage,
-    device: Device,
-    tiles: TileCosts | None,
-    shared: Mapping[str, int],
-    *,
-    is_persistent: bool,
-) -> dict[str, int]:
+def _own_overheads(stage: Stage, situation: Situation, shared: Mapping[str, int]) -> dict[str, int]:
     backend = _like().get(stage.backend, stage.backend)
-    costs = costs_of(device.name).backends.get((backend, "tile"))
+    costs = costs_of(situation.device.name).backends.get((backend, "tile"))
     # What lies between kernels of several kinds is a layer's, not as it was fitted between two products.
-    of_layer = {name for name in LAYER_OVERHEADS if isinstance(stage.work, Gemm | Conv2D)}
+    of_layer = set(LAYER_OVERHEADS) if stage.work.multiplies_weights else set()
     own = {} if costs is None else {key: ns for key, ns in costs.overheads.items() if key not in of_layer}
-    if tiles is not None and isinstance(stage.work, Gemm):
-        own |= tiles.overheads(stage.work, shared)
-    if tiles is not None and isinstance(stage.work, Attention):
-        own["post_visibility_ns"] = tiles.visibility_ns(stage.work.tile_m * stage.work.head_dim, shared)
-    if isinstance(stage.work, Conv2D) and (convolution := convolution_costs_of(device.name)) is not None:
-        own |= convolution.overheads(stage.work, device.sm_count, is_persistent=is_persistent)
-    return own
+    law = law_of_stage(stage, situation.device)
+    return own if law is None else own | law.overheads(stage.work, situation, shared)
 
 
 @cache
@@ -157,10 +138,18 @@ def _staying() -> frozenset[str]:
     return frozenset(read_toml(STAYING)["backends"])
 
 
+@cache
+def load_clock_of(device_name: str) -> LoadClock | None:
+    """Of layers on a device; None where none were recorded under load."""
+    constants = own_file(device_name).constants
+    found = [float(constants[key].value) for key in LAYER_CLOCK if key in constants]
+    return LoadClock(*found) if len(found) == len(LAYER_CLOCK) else None
+
+
 def _clock_ghz(pipeline: Pipeline, device: Device, times: dict[str, StageTimes]) -> float:
     """The clock that the stages' tensor work leaves, were they to run one after the other."""
-    is_layer = not any(isinstance(stage.work, Conv2D) for stage in pipeline.stages)
-    clock = load_clock_of(device.name) if is_layer else convolution_clock_of(device.name)
+    clocks = (law.clock for law in _laws(pipeline, device))
+    clock = next((own for own in clocks if own is not None), load_clock_of(device.name))
     if clock is None:
         return device.clock_hz / 1e9
     overheads = overheads_of_stages(pipeline, device)
@@ -180,7 +169,8 @@ def _clock_ghz(pipeline: Pipeline, device: Device, times: dict[str, StageTimes])
 def _tensor_cycles(pipeline: Pipeline, clock: LoadClock, times: Mapping[str, StageTimes]) -> float:
     """Of all SMs in which tensor cores work, bf16 weighed."""
     return sum(
-        times[stage.name].tensor_cycles * (clock.bf16_share if _dtype(stage) == "bf16" else 1.0)
+        times[stage.name].tensor_cycles
+        * (clock.bf16_share if getattr(stage.work, "dtype", "") == "bf16" else 1.0)
         for stage in pipeline.stages
     )
 
@@ -188,24 +178,13 @@ def _tensor_cycles(pipeline: Pipeline, clock: LoadClock, times: Mapping[str, Sta
 def _plan_clock(
     pipeline: Pipeline, device: Device, ghz: float, times: Mapping[str, StageTimes]
 ) -> PlanClock | None:
-    """Of convolutions alone: clocks of layers were fitted to one for all plans."""
-    clock = convolution_clock_of(device.name) if _are_convolutions(pipeline) else None
-    if clock is None:
+    """Of kinds that have a clock of their own: clocks of layers were fitted to one for all plans."""
+    clocks = [law.clock for law in _laws(pipeline, device)]
+    clock = clocks[0]
+    if clock is None or None in clocks:
         return None
     return PlanClock(clock, ghz, _tensor_cycles(pipeline, clock, times) / device.sm_count)
 
 
-def _dtype(stage: Stage) -> str:
-    return stage.work.dtype if isinstance(stage.work, Gemm | Conv2D) else ""
-
-
 def _slots(stage: Stage, device: Device) -> int:
     return occupancy_of(device, stage.kernel.block).blocks_per_sm * device.sm_count
-
-
-def _is_in_l2(pipeline: Pipeline, device: Device) -> bool:
-    """Whether the L2 keeps all that the products read from one run to the next."""
-    tiles = tile_costs_of(device.name)
-    gemms = [stage.work for stage in pipeline.stages if isinstance(stage.work, Gemm)]
-    read = sum(2 * (gemm.k * gemm.n + gemm.m * gemm.k) for gemm in gemms)
-    return tiles is not None and read <= tiles.l2_bytes

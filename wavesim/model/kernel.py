@@ -115,7 +115,8 @@ class Work:
     - `is_product`: one product of matrices, whose sizes `Stage.gemm` has.
     - `attends`: its queries attend to keys, perhaps of a KV cache.
     - `reads_in_step`: its A, which one stage makes, is read along K in step with that stage's tiles.
-    - `loads_weights`: an operand that no stage makes can be loaded before a tile is waited for.
+    - `multiplies_weights`: it multiplies by what no stage makes, which can be loaded before a wait.
+    - `resets_tickets`: its kernels leave the tickets of splits at zero themselves.
     - `main_loop`: what its kernels' main loops are like, where their author has not said it.
     """
 
@@ -125,7 +126,8 @@ class Work:
     is_product: ClassVar[bool] = False
     attends: ClassVar[bool] = False
     reads_in_step: ClassVar[bool] = False
-    loads_weights: ClassVar[bool] = False
+    multiplies_weights: ClassVar[bool] = False
+    resets_tickets: ClassVar[bool] = False
     main_loop: ClassVar["MainLoop | None"] = None
 
     @property
@@ -143,6 +145,11 @@ class Work:
         """What a tile of its output holds; None: not known."""
         rows, columns = (getattr(self, name, 0) for name in ("tile_m", "columns"))
         return OUTPUT_BYTES * rows * columns or None
+
+    @property
+    def read_bytes(self) -> int:
+        """Operands of a product that it reads; 0 of others."""
+        return 0
 
     @property
     def panels(self) -> "Panels | None":

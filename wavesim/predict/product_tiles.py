@@ -6,10 +6,11 @@ tiles of 64 x 64 with two splits of K, so that all SMs read weights.
 
 from collections.abc import Sequence
 
-from wavesim.costs.product_costs import ProductCosts, ProductTile, product_costs_of
+from wavesim.costs.device_costs import law_of
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.work.gemm import Gemm
+from wavesim.work.gemm.products import ProductCosts, ProductTile
 
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
 SHALLOWEST = 256  # of a split's K: below that a split is all prologue and sums
@@ -25,7 +26,7 @@ def alone_ns(products: ProductCosts, gemm: Gemm, tile: ProductTile, sm_count: in
 
 def best_tile(gemm: Gemm, device: Device, tiles: Sequence[tuple[int, int]]) -> tuple[int, int, int]:
     """(tile_m, tile_n, split_k) of the least time alone; the first tile where no products were timed."""
-    products = product_costs_of(device.name)
+    products = law_of(ProductCosts, device.name)
     if products is None:
         return (*tiles[0], 1)
     splits = [

@@ -8,8 +8,7 @@ from dataclasses import replace
 
 from wavesim.costs.calibration_text import assumed_text
 from wavesim.costs.cost_model import CostModel
-from wavesim.costs.device_costs import costs_of
-from wavesim.costs.product_costs import ProductCosts, ProductTile, product_costs_of
+from wavesim.costs.device_costs import costs_of, law_of
 from wavesim.model.device import Device
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
@@ -17,6 +16,7 @@ from wavesim.plan.plan import StreamSync
 from wavesim.predict.defaults import described_costs
 from wavesim.predict.known_costs import KnownCosts
 from wavesim.work.gemm import Gemm
+from wavesim.work.gemm.products import ProductCosts, ProductTile
 
 KIND = "products timed alone"  # in recordings/intervals.json
 # Schedules, by their words, whose blocks go on with another tile: fetched, or from a list of their own.
@@ -29,7 +29,7 @@ def costs_from_products(pipeline: Pipeline, device: Device) -> KnownCosts:
 
     Raises `DescriptionError` for a kernel whose work is not given.
     """
-    products = product_costs_of(device.name)
+    products = law_of(ProductCosts, device.name)
     if products is None or not all(stage.work.is_product for stage in pipeline.stages):
         return described_costs(pipeline, device, {})
     known = costs_of(device.name)

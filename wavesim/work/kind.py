@@ -16,6 +16,7 @@ from wavesim.model.stage import Stage, TileSet
 from wavesim.safe_io.bounds import whole
 from wavesim.work.description.fields import read_fields
 from wavesim.work.description.table import DescriptionTable, Field
+from wavesim.work.law import CostLaw
 
 ELEMENTS = ("fp16", "bf16")  # of kinds that compute with the catalogue's peak rate
 # Fields of a stage that say what it computes, or how: a kind takes those that are `beside` its table.
@@ -77,6 +78,7 @@ class WorkKind:
       `least_tile` are given, by default all or none.
     - `beside`: fields of the stage that say more of it, with the words that are known, none for integers.
     - `by_device`: a field that follows from the device where it is left out (`Work.with_splits_for`).
+    - `law`: how long its blocks take, by constants of a device's file; None where nobody knows.
     - `needs`: what a producer's name alone means as its first need, its second...
     """
 
@@ -88,6 +90,7 @@ class WorkKind:
     beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     by_device: str = ""
     needs: tuple[Needs, ...] = ()
+    law: type[CostLaw] | None = None
 
     @property
     def word(self) -> str:

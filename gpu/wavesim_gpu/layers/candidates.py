@@ -7,7 +7,6 @@ kernels that start by dependent launch, the second product in tiles of 192x192 a
 import re
 from dataclasses import dataclass
 
-from wavesim.costs.product_costs import ProductTile
 from wavesim.errors import DescriptionError
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
@@ -15,6 +14,7 @@ from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan
 from wavesim.safe_io.bounds import bounded_text
 from wavesim.work.gemm import Gemm
+from wavesim.work.gemm.products import ProductTile
 from wavesim.work.gemm.reads import gemm_rows
 from wavesim_gpu.kernels.backends import backend_named, require_runs
 from wavesim_gpu.kernels.gemm.sm90.gemm_sm90 import Hopper

@@ -13,11 +13,12 @@ from itertools import islice
 from operator import itemgetter
 from typing import Literal
 
-from wavesim.costs.device_costs import default_device
-from wavesim.costs.product_costs import ProductCosts, ProductTile, bent, product_costs_of
+from wavesim.costs.device_costs import default_device, law_of
 from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
 from wavesim.predict.pair_schedule import ScheduledProduct, overlapped_ns
+from wavesim.work.gemm.products import ProductCosts, ProductTile
+from wavesim.work.law import bent
 from wavesim_gpu.kernels.gemm.sm90.gemm_sm90 import HOPPER_CAPABILITY, Hopper
 from wavesim_gpu.layers.candidates import FUSED, IN_TURN, ONE_WAVE, ROWS, MlpCandidate
 from wavesim_gpu.layers.description import MlpShape
@@ -98,7 +99,7 @@ def choose(shape: MlpShape, device: Device) -> Choice:
     The margin is how far such predictions have been off, `products.margin_points` of the device's costs.
     Devices on which no products were timed get cuBLASLt, and the reason says so.
     """
-    costs = product_costs_of(device.name)
+    costs = law_of(ProductCosts, device.name)
     if costs is None:
         return only(LIBRARY, f"no products were timed on the {device.name}, so nothing can be predicted")
     library_ns = predicted_library_ns(shape, device, costs)
@@ -113,12 +114,12 @@ def choose(shape: MlpShape, device: Device) -> Choice:
 
 def predicted(shape: MlpShape, device: Device, most: int) -> list[Timed]:
     """At most so many candidates of ours that the kernels can compute, fastest first."""
-    return _fastest(shape, device, most, product_costs_of(device.name))
+    return _fastest(shape, device, most, law_of(ProductCosts, device.name))
 
 
 def worth_timing(shape: MlpShape, device: Device, most: int) -> list[Timed]:
     """The same for measuring, also on a Hopper GPU whose products nobody timed: another's only order them."""
-    costs = product_costs_of(device.name) or product_costs_of(default_device())
+    costs = law_of(ProductCosts, device.name) or law_of(ProductCosts, default_device())
     return _fastest(shape, device, most, costs)
 
 

@@ -5,14 +5,9 @@ from dataclasses import replace
 import pytest
 from both_simulators import check_equal
 
-from wavesim.costs.attention_costs import AttentionCosts
-from wavesim.costs.block_times import BlockTimes, StageTimes, stage_times
 from wavesim.costs.cost_model import CostModel
-from wavesim.costs.layer_costs import costs_of_stages, load_ghz_of
-from wavesim.costs.load_clock import load_clock_of
-from wavesim.costs.plan_clock import LoadClock
-from wavesim.costs.streaming_costs import StreamingCosts
-from wavesim.costs.tile_costs import TileCosts, tile_costs_of
+from wavesim.costs.device_costs import law_of
+from wavesim.costs.layer_costs import costs_of_stages, load_clock_of, load_ghz_of
 from wavesim.errors import DescriptionError
 from wavesim.model import device as devices
 from wavesim.model.dependency import Dependency, x, y
@@ -22,8 +17,12 @@ from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
 from wavesim.sim.simulation import simulate
 from wavesim.work.attention import Attention
+from wavesim.work.attention.law import AttentionCosts
 from wavesim.work.gemm import Gemm
+from wavesim.work.gemm.law import GemmCosts
+from wavesim.work.law import BlockTimes, LoadClock, Situation, StageTimes
 from wavesim.work.rows import Norm
+from wavesim.work.rows.law import StreamingCosts
 from wavesim.workloads.layer_backends import with_backends
 from wavesim.workloads.layers import transformer_layer
 
@@ -31,6 +30,7 @@ COSTS = AttentionCosts(
     block_cycles=3_000, small_head_cycles=2_000, tile_cycles=6_000, small_head_tile_cycles=4_000
 )
 
+ANYWHERE = Situation(devices.load("h200"))
 LAYER = with_backends(transformer_layer("qwen2.5-0.5b", 512))
 
 
@@ -133,13 +133,12 @@ def test_a_layer_with_more_tensor_work_runs_at_a_lower_clock():
     assert tile_ns(2_048) > 1.1 * tile_ns(256)
 
 
-TILES = TileCosts(
+TILES = GemmCosts(
     multiply_adds_per_cycle=2_048,
     k_block_ratio=1.0,
     tile_cycles=1_000,
     area_cycles=4_000,
     activation_cycles=600,
-    bf16_bias_cycles=100,
     first_cycles=800,
     few_rows_ns=3_000,
     few_rows_block_bytes_per_s=60_000_000_000,
@@ -159,35 +158,17 @@ def test_a_products_tile_takes_its_multiply_adds_its_stores_and_its_activation()
     assert (TILES.loop_cycles(wide), TILES.other_cycles(wide)) == (10 * 1_024, 5_000)
     assert (TILES.loop_cycles(narrow), TILES.other_cycles(narrow)) == (10 * 512, 1_000 + 2_300)
     shared = {"dependent_ns": 1_400, "post_visibility_ns": 900}
-    assert TILES.overheads(narrow, shared) == {"dependent_ns": 2_000, "post_visibility_ns": 1_700}
-    assert TILES.overheads(wide, shared) == {"dependent_ns": 2_600, "post_visibility_ns": 2_500}
-
-
-def test_only_bf16_products_with_a_bias_have_their_multiply_adds_serialised():
-    half = Gemm("half", 512, 512, 640, 128, 128, 64, has_bias=True)
-    brain = replace(half, dtype="bf16")
-    assert TILES.loop_cycles(brain) == TILES.loop_cycles(half) + 10 * 100
-    assert TILES.loop_cycles(replace(brain, has_bias=False)) == TILES.loop_cycles(half)
-
-
-def test_only_recordings_of_older_kernels_are_predicted_with_serialised_multiply_adds():
-    assert tile_costs_of("h200").bf16_bias_cycles == 0
-    assert tile_costs_of("h200", serialises_bias=True).bf16_bias_cycles == 280
-    h200, brain = (
-        devices.load("h200"),
-        Gemm("qkv", 1_024, 1_152, 896, 128, 128, 64, dtype="bf16", has_bias=True),
-    )
-    qkv = Stage("qkv", brain, backend="hopper")
-    layer = Pipeline("qkv", [qkv])
-    old, new = (costs_of_stages(layer, h200, serialises_bias=old).tile_times(qkv) for old in (True, False))
-    assert min(old) > 1.2 * min(new)
+    assert TILES.overheads(narrow, ANYWHERE, shared) == {"dependent_ns": 2_000, "post_visibility_ns": 1_700}
+    assert TILES.overheads(wide, ANYWHERE, shared) == {"dependent_ns": 2_600, "post_visibility_ns": 2_500}
 
 
 def test_the_first_wave_reads_all_weights_and_fills_its_pipelines_at_once():
     """gpt3's output product: 37.7 MB of weights in the first of three waves."""
     h200 = devices.load("h200")
     gemm = Gemm("out", 1_024, 12_288, 1_536, 128, 256, 64)
-    (in_l2, not_in_l2) = (stage_times(Stage("out", gemm), h200, is_in_l2=kept) for kept in (True, False))
+    (in_l2, not_in_l2) = (
+        law_of(GemmCosts, "h200").times(Stage("out", gemm), Situation(h200, kept)) for kept in (True, False)
+    )
     for times in (in_l2.tile_ns(1.5), not_in_l2.tile_ns(1.5)):
         assert len(times) == 384
         assert len(set(times[:132])) == len(set(times[132:])) == 1
@@ -209,14 +190,14 @@ def test_a_product_of_few_rows_takes_what_its_weights_take_as_many_blocks_as_sha
     # One of 40 has no more than its own rate.
     assert TILES.weights_ns(few, 40) == pytest.approx(all_ns * 4e12 / 132 / 6e10)
     assert (TILES.before_weights_ns(few, 132), TILES.before_weights_ns(few, 66)) == (3_000, 1_500)
-    assert TILES.overheads(few, {})["wait_ns"] == 75
-    assert TILES.overheads(replace(few, split_k=4), {})["fixup_ns"] == 300 + 900 // 3
+    assert TILES.overheads(few, ANYWHERE, {})["wait_ns"] == 75
+    assert TILES.overheads(replace(few, split_k=4), ANYWHERE, {})["fixup_ns"] == 300 + 900 // 3
 
 
 def test_the_last_wave_of_few_rows_loads_faster_and_splits_follow_each_other():
     """LLaMA's up product in decode: 86 tiles in two splits, of whose 172 blocks 40 are in the last wave."""
     gemm = Gemm("up", 1, 86 * 64, 8_192, 64, 64, 64, split_k=2)
-    times = stage_times(Stage("up", gemm), devices.load("h200"), is_in_l2=False).tile_ns(1.8)
+    times = law_of(GemmCosts, "h200").times(Stage("up", gemm), ANYWHERE).tile_ns(1.8)
     first, last = sorted(set(times), reverse=True)
     assert times == ([first] * 66 + [last] * 20) * 2
 

@@ -4,17 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from wavesim.costs.convolution_costs import convolution_costs_of
+from wavesim.costs.device_costs import law_of
 from wavesim.costs.layer_costs import costs_of_stages
 from wavesim.errors import DescriptionError
 from wavesim.model.accesses import Accesses
 from wavesim.model.device import load
 from wavesim.plan.coverage import Precedence
 from wavesim.plan.parsing import parse_plan
-from wavesim.predict.convolution_tiles import best_convolution_tile
 from wavesim.predict.defaults import find_costs
 from wavesim.predict.kinds import CONVOLUTION_CONSTANTS
 from wavesim.sim.simulation import simulate
+from wavesim.work.convolution.law import ConvolutionCosts
+from wavesim.work.law import Situation
 from wavesim.workloads.conv_networks import (
     NETWORKS,
     Convolution,
@@ -26,6 +27,7 @@ from wavesim.workloads.conv_networks import (
 from wavesim.workloads.convolutions import CONVOLUTIONS, PUBLISHED_LAYERS, conv_layer
 
 H200 = load("h200")
+COSTS = law_of(ConvolutionCosts, H200.name)
 
 
 # Parameters as torchvision counts them: weights, products with biases, two per channel of a normalisation,
@@ -86,25 +88,22 @@ def test_the_papers_networks_have_the_layers_of_table_two():
 
 
 def test_loads_bind_narrow_tiles_and_memory_large_batches():
-    costs = convolution_costs_of("h200")
     conv = network_named("resnet-34").part(56)[0]
     narrow, high = (conv_of(conv, 8, (tile_m, 64, 1)) for tile_m in (128, 256))
-    assert (costs.bytes_per_cycle(narrow), costs.bytes_per_cycle(high)) == (96, 80)
-    assert costs.cycles(high) < 2 * costs.cycles(narrow)
-    assert costs.traffic_ns(narrow, 132) == (0.0, 0.0)
+    assert COSTS.loop_cycles(high) < 2 * COSTS.loop_cycles(narrow)
+    assert COSTS.traffic_ns(narrow, 132) == (0.0, 0.0)
     last = network_named("resnet-50").part(56)[3]  # 1 x 1 to 256 channels, 200 MB of them at batch 64
     wide = conv_of(last, 64, (128, 256, 1))
-    read_ns, written_ns = costs.traffic_ns(wide, 132)
-    assert read_ns + written_ns > costs.tensor_cycles(wide) / 1.3
+    read_ns, written_ns = COSTS.traffic_ns(wide, 132)
+    assert read_ns + written_ns > COSTS.tensor_cycles(wide) / 1.3
     # Outputs, and a residual with them, of four times the channels each; and filters are read too.
     assert written_ns == pytest.approx(8 * read_ns, rel=0.01)
 
 
 def test_of_a_strided_1x1_only_every_other_pixel_of_every_other_row_is_read():
-    costs = convolution_costs_of("h200")
     last = replace(network_named("resnet-50").part(56)[3], stride=2, size=28)
     strided, whole = (
-        costs.traffic_ns(conv_of(one, 4096, (128, 256, 1)), 132)[0] for one in (last, replace(last, stride=1))
+        COSTS.traffic_ns(conv_of(one, 4096, (128, 256, 1)), 132)[0] for one in (last, replace(last, stride=1))
     )
     assert strided == pytest.approx(whole, rel=0.05)  # of images twice as high and wide
 
@@ -116,7 +115,7 @@ def test_a_persistent_block_pays_its_start_once_and_hides_stores_behind_the_next
     stays = costs_of_stages(pipeline, H200, schedule="persistent")
     alone, times = each.tile_ns[conv.name], stays.tile_ns[conv.name]
     assert len(times) == len(alone) == pipeline.stages[0].grid.size == 392
-    assert set(times[:132]) == {alone[0] + convolution_costs_of("h200").own.persistent_ns}
+    assert set(times[:132]) == {alone[0] + COSTS.persistent_ns}
     # Of the three waves the last has all but four blocks of a full one, and loads a little less long.
     assert len(set(times[132:264])) == len(set(times[264:])) == 1
     assert times[-1] < times[132] < alone[0]
@@ -134,7 +133,7 @@ def test_k_blocks_of_a_persistent_kernel_take_longer_in_one_wave_too():
     each, stays = (
         costs_of_stages(pipeline, H200, schedule=word).tile_ns[conv.name] for word in ("tile", "persistent")
     )
-    own = convolution_costs_of("h200").own
+    own = COSTS
     assert stays == each + own.persistent_ns + 72 * own.k_block_wait_ns
 
 
@@ -151,15 +150,14 @@ def test_loops_of_narrow_tiles_are_the_longer_the_fuller_their_wave_is():
 
 
 def test_splits_that_fill_the_gpu_take_longer_and_hide_what_waiting_adds():
-    costs = convolution_costs_of("h200")
     few, many, halves = (
         conv_of(Convolution("one", 7, 512, 512), images, (64, 128, splits))
         for images, splits in ((4, 4), (10, 4), (20, 2))
     )
     assert [one.grid.size for one in (few, many, halves)] == [64, 128, 128]
-    assert costs.crowd_ratio(few, 64 / 132) == costs.crowd_ratio(halves, 128 / 132) == 1.0
-    assert costs.crowd_ratio(many, 128 / 132) == pytest.approx(1.56, abs=0.01)
-    k_blocks = [costs.overheads(one, 132)["k_block_wait_ns"] for one in (few, many, halves)]
+    assert COSTS.crowd_ratio(few, 64 / 132) == COSTS.crowd_ratio(halves, 128 / 132) == 1.0
+    assert COSTS.crowd_ratio(many, 128 / 132) == pytest.approx(1.56, abs=0.01)
+    k_blocks = [COSTS.overheads(one, Situation(H200), {})["k_block_wait_ns"] for one in (few, many, halves)]
     assert k_blocks == [40, 0, 40]
 
 
@@ -188,35 +186,27 @@ def test_a_plan_that_takes_longer_runs_at_a_higher_clock():
 
 
 def test_few_channels_cost_a_pixel_as_much_as_many_would_and_more():
-    costs = convolution_costs_of("h200")
     stem, inner = (network_named("resnet-50").convolutions[at] for at in (0, 2))
-    few, many = (costs.load_cycles(conv_of(one, 8, (256, 64, 1))) for one in (stem, inner))
+    few, many = (COSTS.load_cycles(conv_of(one, 8, (256, 64, 1))) for one in (stem, inner))
     assert few > 2 * many
 
 
 def test_by_dependent_launch_blocks_of_a_1x1_fill_their_pipeline_before_they_look_at_pixels():
-    costs = convolution_costs_of("h200")
     conv = network_named("resnet-34").part(28)[-1]
     depths = {(128, 64): 8, (128, 128): 6, (64, 128): 6, (128, 256): 4, (64, 64): 8, (256, 64): 4}
     for tile, depth in depths.items():
         work = conv_of(conv, 8, (*tile, 1))
-        assert costs.pipeline_depth(work) == depth
-        assert costs.overheads(work, 132)["grid_wait_ns"] == depth * costs.own.slot_ns
+        assert COSTS.pipeline_depth(work) == depth
+        assert COSTS.overheads(work, Situation(H200), {})["grid_wait_ns"] == depth * COSTS.slot_ns
         point = replace(work, kernel_size=1)
         slots = min(depth, point.k_block_count)
-        assert costs.overheads(point, 132)["grid_wait_ns"] == slots * costs.own.light_slot_ns
+        assert COSTS.overheads(point, Situation(H200), {})["grid_wait_ns"] == slots * COSTS.light_slot_ns
     # Larger ones load filters of one k-block ahead: no wave of them pays for more.
     for images, is_faster in ((1, True), (64, True)):
         chain = chain_of_convolutions("pair", network_named("vgg-19").part(28)[:2], images, (128, 128, 1))
         known = find_costs(chain, H200)
         stream, pdl = (known.simulated(chain, parse_plan(word), H200).time_ns for word in ("stream", "pdl"))
         assert (pdl < stream) == is_faster
-
-
-def test_few_tiles_are_split_along_k_and_many_are_not():
-    conv = network_named("resnet-34").part(7)[-1]
-    assert best_convolution_tile(conv, 1, H200)[2] > 1
-    assert best_convolution_tile(conv, 64, H200)[2] == 1
 
 
 def test_convolutions_are_predicted_in_these_words():

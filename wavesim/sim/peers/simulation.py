@@ -12,9 +12,8 @@ from math import ceil
 
 import numpy as np
 
-from wavesim.costs.device_costs import costs_of
+from wavesim.costs.device_costs import costs_of, law_of
 from wavesim.costs.peer_costs import peer_costs_of
-from wavesim.costs.product_costs import ELEMENT_BYTES, ProductCosts, ProductTile, product_costs_of
 from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
 from wavesim.model.link import load_link
@@ -30,7 +29,8 @@ from wavesim.sim.peers.way import PeerWay
 from wavesim.trace.header import DependencyInfo, Header, StageInfo
 from wavesim.trace.trace import Trace, Transfers, Waits
 from wavesim.work.collective.host import Host
-from wavesim.work.gemm import Gemm
+from wavesim.work.gemm import ELEMENT_BYTES, Gemm
+from wavesim.work.gemm.products import ProductCosts, ProductTile
 from wavesim.workloads.hopper import TILES, block_of
 
 TILES_ALONE = TileSync()
@@ -67,7 +67,7 @@ def simulate_peers(
 def latencies_of(device: Device) -> Latencies:
     """Of a device, from its costs."""
     overheads = costs_of(device.name).overheads
-    products = product_costs_of(device.name)
+    products = law_of(ProductCosts, device.name)
     start_ns = products.start_ns if products is not None else 0
     return Latencies(start_ns, int(overheads["boundary_ns"]), int(overheads["post_visibility_ns"]))
 
@@ -120,7 +120,7 @@ def library_gemm(gemm: Gemm, device: Device) -> tuple[int, int]:
 
 
 def _products(device: Device) -> ProductCosts:
-    products = product_costs_of(device.name)
+    products = law_of(ProductCosts, device.name)
     if products is None:
         raise DescriptionError(f"no products were timed on {device.name}; give times=PeerTimes(...)")
     return products

@@ -38,7 +38,7 @@ class Conv2D(TiledWork):
     """
 
     word = "convolution"
-    loads_weights = True
+    multiplies_weights = resets_tickets = True
 
     name: str
     images: int

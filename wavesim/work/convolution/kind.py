@@ -13,6 +13,7 @@ Example:
 from pathlib import Path
 
 from wavesim.work.convolution import Conv2D
+from wavesim.work.convolution.law import ConvolutionCosts
 from wavesim.work.convolution.reads import images_read, residual_read
 from wavesim.work.kind import WorkKind
 
@@ -25,4 +26,5 @@ CONVOLUTION = WorkKind(
     least_tile=2,
     beside={"grid": (), "split_k": (), "activation": ("relu",), "carveout": ("full", "default")},
     needs=(images_read, residual_read),
+    law=ConvolutionCosts,
 )

@@ -45,7 +45,7 @@ class Gemm(TiledWork):
     """
 
     word = "gemm"
-    is_product = reads_in_step = loads_weights = True
+    is_product = reads_in_step = multiplies_weights = True
 
     name: str
     m: int
@@ -233,6 +233,11 @@ class Gemm(TiledWork):
     def bytes_of_tile(self) -> int:
         """What a tile of C holds, no more than C."""
         return ELEMENT_BYTES * min(self.tile_m, self.m) * min(self.tile_n, self.columns)
+
+    @property
+    def read_bytes(self) -> int:
+        """A and B."""
+        return ELEMENT_BYTES * (self.k * self.n + self.m * self.k)
 
     @property
     def panels(self) -> Panels:

@@ -23,6 +23,7 @@ from wavesim.work.description.fields import read_fields
 from wavesim.work.description.table import DescriptionTable
 from wavesim.work.gemm import ACTIVATIONS, ELEMENT_BYTES, Gemm
 from wavesim.work.gemm.epilogue import CacheStore, Rope
+from wavesim.work.gemm.law import GemmCosts
 from wavesim.work.kind import ELEMENTS, SaidStage, WorkKind, table_line, value_text
 
 FIELDS = Path(__file__).with_name("fields.toml")
@@ -71,7 +72,7 @@ class GemmKind(WorkKind):
                 )
 
 
-GEMM = GemmKind(Gemm, FIELDS)
+GEMM = GemmKind(Gemm, FIELDS, law=GemmCosts)
 
 
 def _gemm(said: SaidStage) -> Gemm:

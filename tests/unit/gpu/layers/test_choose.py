@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from wavesim.codegen.cuda import stage_header
-from wavesim.costs.product_costs import ProductTile, product_costs_of
+from wavesim.costs.device_costs import law_of
 from wavesim.model.device import load
+from wavesim.work.gemm.products import ProductCosts, ProductTile
 from wavesim_gpu.layers import choose as choosing
 from wavesim_gpu.layers.candidates import FUSED, IN_TURN, ROWS, MlpCandidate
 from wavesim_gpu.layers.choose import LIBRARY, choose, predicted, predicted_library_ns, worth_timing
@@ -26,7 +27,7 @@ def test_one_kernel_for_both_products_is_chosen_where_the_first_leaves_sms_idle(
     found = choose(gpt3(3328), H200)
     assert found.candidate == MlpCandidate.read(f"hopper {FUSED} grouped:4 128x256 128x256")
     assert (found.label, found.basis) == (str(found.candidate), "estimated")
-    assert found.gain_points > product_costs_of("h200").margin_points
+    assert found.gain_points > law_of(ProductCosts, "h200").margin_points
     low, high = found.interval_points
     assert low < found.gain_points < high
 
@@ -41,8 +42,8 @@ def test_a_gain_within_the_margin_is_not_taken(monkeypatch):
     found = choose(gpt3(1024), H200)
     assert (found.label, found.candidate) == (LIBRARY, None)
     assert found.predicted_ns == found.library_ns > 0
-    costs = replace(product_costs_of("h200"), margin_points=-2.0)
-    monkeypatch.setattr(choosing, "product_costs_of", lambda name: costs)
+    costs = replace(law_of(ProductCosts, "h200"), margin_points=-2.0)
+    monkeypatch.setattr(choosing, "law_of", lambda law, name: costs)
     assert choose.__wrapped__(gpt3(1024), H200).candidate is not None
 
 
@@ -62,7 +63,7 @@ def test_on_another_hopper_gpu_tuning_has_candidates_of_ours_to_time_and_elsewhe
 
 
 def test_what_cublaslt_does_not_fuse_costs_it_a_pass():
-    costs = product_costs_of("h200")
+    costs = law_of(ProductCosts, "h200")
     plain = MlpShape(512, 4096, 4096, 4096, "bf16")
     times = {
         word: predicted_library_ns(replace(plain, activation=word), H200, costs)

@@ -4,32 +4,46 @@ Example: on an H200 a block of 128 queries by 128 keys of head size 128 takes ab
 causal mask the first tile of a sequence of 1,024 has one such block and the last has eight.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
-from wavesim.costs.constants import UNITS
-from wavesim.costs.device_costs import default_device, own_file
+from wavesim.model.stage import Stage
 from wavesim.work.attention import Attention
+from wavesim.work.gemm.law import visibility_ns
+from wavesim.work.law import BlockTimes, CostLaw, Situation, StageTimes
 
-SECTION = "attention"
 QUERIES, KEYS = 128, 128  # of the block that the constants are of
 SMALL_HEAD = 64
 
 
 @dataclass(frozen=True)
-class AttentionCosts:
+class AttentionCosts(CostLaw):
     """The constants of a device, as its data file has them.
 
     `block_cycles` is a block of 128 queries by 128 keys with head size 128, `small_head_cycles` with 64.
     `tile_cycles` and `small_head_tile_cycles` are what a tile takes besides: loading its queries, filling the
-    pipeline, the mask of its last block, storing its output.
+    pipeline, the mask of its last block, storing its output. `area_visibility_ns`: as in `GemmCosts`.
     """
+
+    section: ClassVar[str] = "attention"
+    elsewhere: ClassVar[Mapping[str, str]] = {"area_visibility_ns": "tiles.area_visibility_ns"}
 
     block_cycles: float
     small_head_cycles: float
     tile_cycles: float
     small_head_tile_cycles: float
+    area_visibility_ns: int = 0
+
+    def times(self, stage: Stage, situation: Situation) -> StageTimes:
+        """Each tile has its SM to itself."""
+        work: Any = stage.work
+        return StageTimes([BlockTimes(cycles) for cycles in self.cycles(work)])
+
+    def overheads(self, work: Attention, situation: Situation, shared: Mapping[str, int]) -> dict[str, int]:
+        """A post is seen later behind a larger output."""
+        area = work.tile_m * work.head_dim
+        return {"post_visibility_ns": visibility_ns(shared, self.area_visibility_ns, area)}
 
     def cycles(self, attention: Attention) -> list[float]:
         """Of each tile in the grid's row-major order, each with its SM to itself."""
@@ -43,23 +57,3 @@ class AttentionCosts:
         besides = self.small_head_tile_cycles if is_small else self.tile_cycles
         whole = attention.tile_m * attention.tile_n / (QUERIES * KEYS)
         return besides + attention.items(0, y, 0) * whole * each
-
-
-@cache
-def attention_costs_of(device_name: str) -> AttentionCosts | None:
-    """Those of a device; None where no attention was timed on it: nothing stands in for them."""
-    constants = own_file(device_name).constants
-    values: dict[str, Any] = {
-        key: constants[f"{SECTION}.{key}"].value for key in UNITS[SECTION] if f"{SECTION}.{key}" in constants
-    }
-    return AttentionCosts(**values) if values else None
-
-
-def tile_weights_of(attention: Attention) -> list[float]:
-    """Tile times up to a factor, in the grid's row-major order: for a kernel of which one time is known.
-
-    In proportion to those of the default device, as no other's kernels were timed tile by tile.
-    """
-    costs = attention_costs_of(default_device())
-    assert costs is not None, "the default device's file has all constants"
-    return costs.cycles(attention)

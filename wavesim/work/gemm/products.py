@@ -4,21 +4,18 @@ Example: on an H200 a tile of 128x256 with k = 12,288 takes 192 k-blocks of 1,06
 us. No tile is timed for it: the constants are fitted to whole products that were timed alone.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from math import sqrt
-from typing import Any
+from typing import ClassVar
 
-from wavesim.costs.constants import UNITS
-from wavesim.costs.device_costs import costs_of, own_file
+from wavesim.work.gemm import ELEMENT_BYTES
+from wavesim.work.gemm.law import TILE_K
+from wavesim.work.law import CostLaw, bent
 
-SECTION = "products"
-TILE_K = 64
 PANEL = 64  # columns that are loaded together: of a tile that is no multiple, more than it multiplies
-ELEMENT_BYTES = 2
 LIGHT_ROWS = 64
 SPLIT_AREA = 128 * 256  # of the tile that `partial_ns` and `fixup_ns` are of
-SHARPNESS = 8  # of the bend between what the tensor cores and what the memory allows
 
 
 @dataclass(frozen=True)
@@ -38,7 +35,7 @@ class ProductTile:
 
 
 @dataclass(frozen=True)
-class ProductCosts:
+class ProductCosts(CostLaw):
     """The constants of a device, as its data file has them, and overheads in ns.
 
     `cycles_ratio` is a k-block's cycles over those of its multiply-adds alone. `tile_cycles` is what a tile
@@ -48,6 +45,12 @@ class ProductCosts:
     that of the same tiles of ours. `post_ns` is added to tiles of a product that others wait for, `fetch_ns`
     to those that wait.
     """
+
+    section: ClassVar[str] = "products"
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        **{name: f"overheads.{name}" for name in ("setup_ns", "boundary_ns", "dependent_ns", "post_ns")},
+        "fetch_ns": "overheads.tile_fetch_ns",
+    }
 
     multiply_adds_per_cycle: float
     cycles_ratio: float
@@ -104,24 +107,3 @@ class ProductCosts:
     def pass_ns(self, elements: int) -> float:
         """An element-wise kernel that reads and writes so many elements in all, and its launch."""
         return ELEMENT_BYTES * elements / self.pass_bytes_per_s * 1e9 + self.boundary_ns
-
-
-def bent(one: float, other: float, sharpness: float = SHARPNESS) -> float:
-    """The larger of two times, and somewhat more where they are about equal."""
-    most = max(one, other)
-    return float(most * ((one / most) ** sharpness + (other / most) ** sharpness) ** (1 / sharpness))
-
-
-@cache
-def product_costs_of(device_name: str) -> ProductCosts | None:
-    """Those of a device; None where no products were timed on it: nothing stands in for them."""
-    constants = own_file(device_name).constants
-    values: dict[str, Any] = {
-        key: constants[f"{SECTION}.{key}"].value for key in UNITS[SECTION] if f"{SECTION}.{key}" in constants
-    }
-    if not values:
-        return None
-    overheads = costs_of(device_name).overheads
-    named = {name: int(overheads[name]) for name in ("setup_ns", "boundary_ns", "dependent_ns", "post_ns")}
-    named["fetch_ns"] = int(overheads["tile_fetch_ns"])
-    return ProductCosts(**values, **named)

@@ -5,30 +5,37 @@ before and after. Where few run, each is bound by the loads that one block keeps
 """
 
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
+from typing import ClassVar
 
-from wavesim.costs.constants import UNITS
-from wavesim.costs.device_costs import own_file
-from wavesim.costs.product_costs import bent
 from wavesim.model.device import Device
 from wavesim.model.kernel import Kernel
 from wavesim.model.occupancy import occupancy_of
-
-SHARPNESS = 3  # of the bend between what one block and what all of them can move
+from wavesim.model.stage import Stage
+from wavesim.work.law import BYTES_SHARPNESS, BlockTimes, CostLaw, Situation, StageTimes, bent
 
 
 @dataclass(frozen=True)
-class StreamingCosts:
+class StreamingCosts(CostLaw):
     """The constants of a kind of kernels on a device, as its data file has them.
 
     All resident blocks move `bytes_per_s` together, one block alone no more than `block_bytes_per_s`;
     `block_ns` is its latency besides: the first load, the reductions, the last store.
     """
 
+    section: ClassVar[str] = "rows"
+
     bytes_per_s: float
     block_bytes_per_s: float
     block_ns: int
+
+    @property
+    def most_bytes_per_s(self) -> float:
+        """What one block can move."""
+        return self.block_bytes_per_s
+
+    def times(self, stage: Stage, situation: Situation) -> StageTimes:
+        """All blocks alike."""
+        return StageTimes(BlockTimes(loads_ns=self.tile_ns(stage.kernel, situation.device)))
 
     def tile_ns(self, kernel: Kernel, device: Device) -> int:
         """One block, beside as many of its own kind as are resident."""
@@ -38,14 +45,10 @@ class StreamingCosts:
             kernel.bytes_per_block / rate * 1e9
             for rate in (self.block_bytes_per_s, self.bytes_per_s / resident)
         )
-        return round(self.block_ns + bent(own_ns, shared_ns, SHARPNESS))
+        return round(self.block_ns + bent(own_ns, shared_ns, BYTES_SHARPNESS))
 
 
-@cache
-def streaming_costs_of(device_name: str, section: str) -> StreamingCosts | None:
-    """Those of `section` ("rows", "decode") of a device's file; None where none were timed on it."""
-    constants = own_file(device_name).constants
-    values: dict[str, Any] = {
-        key: constants[f"{section}.{key}"].value for key in UNITS[section] if f"{section}.{key}" in constants
-    }
-    return StreamingCosts(**values) if values else None
+class DecodeCosts(StreamingCosts):
+    """The same of attention that reads a cache for one query a sequence."""
+
+    section: ClassVar[str] = "decode"

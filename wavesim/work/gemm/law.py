@@ -4,36 +4,36 @@ Example: on an H200 a tile of 128x256 with k = 12,288 takes 192 k-blocks of 1,02
 whatever layer and under whatever plan; at 1.3 GHz 156 us, at 1.8 GHz 113 us. With next to no rows it takes
 what loading its weights takes.
 
-`product_costs.py` has whole products, timed alone in persistent kernels at their own clock; this is what
+`products.py` has whole products, timed alone in persistent kernels at their own clock; this is what
 recordings of a layer's blocks say of each.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
-from wavesim.costs.constants import UNITS
-from wavesim.costs.device_costs import own_file
-from wavesim.costs.product_costs import TILE_K
-from wavesim.work.gemm import Gemm
+from wavesim.model.stage import Stage
+from wavesim.work.gemm import ELEMENT_BYTES, Gemm
+from wavesim.work.law import BlockTimes, CostLaw, Situation, StageTimes, in_grid_order
 
-SECTION = "tiles"
-MULTIPLY_ADDS_PER_CYCLE = "products.multiply_adds_per_cycle"
+TILE_K = 64
 WIDE_COLUMNS = 256
 WIDE_AREA = 128 * WIDE_COLUMNS  # of the tile that `area_cycles` is of
 FEW_ROWS = 64  # of a product that is bound by reading its weights
-ELEMENT_BYTES = 2
+
+
+def visibility_ns(shared: Mapping[str, int], area_ns: int, area: int) -> int:
+    """From a post until another SM sees it, behind the stores of a tile of so many elements."""
+    return shared["post_visibility_ns"] + round(area_ns * area / WIDE_AREA)
 
 
 @dataclass(frozen=True)
-class TileCosts:
+class GemmCosts(CostLaw):
     """The constants of a device, as its data file has them.
 
     `k_block_ratio`: a k-block's cycles over those of its multiply-adds. `tile_cycles`: what a tile takes
     besides, whatever its size; `area_cycles`: storing a tile of 128x256, others by their area;
-    `activation_cycles`: computing its activation. `bf16_bias_cycles`: of each k-block of a bf16 product with
-    a bias in kernels that serialise these (`tile_costs_of`), else 0. `first_cycles`: what the blocks of the
+    `activation_cycles`: computing its activation. `first_cycles`: what the blocks of the
     first wave take longer where it fills all SMs: they fill their pipelines at once.
     With few rows: `few_rows_ns` before weights arrive, then they come at `memory_bytes_per_s`, shared by all
     resident blocks, and to one block at no more than `few_rows_block_bytes_per_s`, unless all of the layer
@@ -44,12 +44,18 @@ class TileCosts:
     behind a tile of 128x256, others by their area.
     """
 
+    section: ClassVar[str] = "tiles"
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        "multiply_adds_per_cycle": "products.multiply_adds_per_cycle",
+        "memory_bytes_per_s": "memory.dram_bytes_per_s",
+        "l2_bytes": "memory.l2_bytes",
+    }
+
     multiply_adds_per_cycle: float
     k_block_ratio: float
     tile_cycles: float
     area_cycles: float
     activation_cycles: float
-    bf16_bias_cycles: float
     first_cycles: float
     few_rows_ns: int
     few_rows_block_bytes_per_s: int
@@ -61,11 +67,23 @@ class TileCosts:
     memory_bytes_per_s: float
     l2_bytes: int
 
+    def times(self, stage: Stage, situation: Situation) -> StageTimes:
+        """Each block by its wave; narrower tiles than `WIDE_COLUMNS` were not seen to lower the clock."""
+        work: Any = stage.work
+        in_waves = _few_rows_blocks if work.m <= FEW_ROWS else _many_rows_blocks
+        issued = in_waves(work, self, situation.sms, is_in_l2=situation.is_in_l2)
+        tensor = self.tensor_cycles(work) * work.grid.size if work.tile_n >= WIDE_COLUMNS else 0.0
+        return StageTimes(in_grid_order(issued, work.split_k), tensor)
+
+    def is_clocked(self, work: Gemm) -> bool:
+        """Few rows take the time of their weights."""
+        return work.m > FEW_ROWS
+
     def k_blocks(self, gemm: Gemm) -> int:
         """Of one block."""
         return -(-gemm.k // (TILE_K * gemm.split_k))
 
-    def overheads(self, gemm: Gemm, shared: Mapping[str, int]) -> dict[str, int]:
+    def overheads(self, gemm: Gemm, situation: Situation, shared: Mapping[str, int]) -> dict[str, int]:
         """Fields of `CostModel` that are a product's own, where `shared` are a layer's."""
         if gemm.m <= FEW_ROWS:
             others = max(1, gemm.split_k - 1)
@@ -74,12 +92,8 @@ class TileCosts:
         later_ns = round(self.area_dependent_ns * gemm.tile_m * gemm.tile_n / WIDE_AREA)
         return {
             "dependent_ns": shared["dependent_ns"] + later_ns,
-            "post_visibility_ns": self.visibility_ns(gemm.tile_m * gemm.tile_n, shared),
+            "post_visibility_ns": visibility_ns(shared, self.area_visibility_ns, gemm.tile_m * gemm.tile_n),
         }
-
-    def visibility_ns(self, area: int, shared: Mapping[str, int]) -> int:
-        """From a post until another SM sees it, behind the stores of a tile of so many elements."""
-        return shared["post_visibility_ns"] + round(self.area_visibility_ns * area / WIDE_AREA)
 
     def tensor_cycles(self, gemm: Gemm) -> float:
         """In which the tensor cores work on a block."""
@@ -87,9 +101,8 @@ class TileCosts:
         return self.k_blocks(gemm) * adds
 
     def loop_cycles(self, gemm: Gemm) -> float:
-        """Of a block's k-blocks, in older kernels longer of bf16 with a bias."""
-        bias = self.bf16_bias_cycles if gemm.has_bias and gemm.dtype == "bf16" else 0.0
-        return self.tensor_cycles(gemm) * self.k_block_ratio + self.k_blocks(gemm) * bias
+        """Of a block's k-blocks."""
+        return self.tensor_cycles(gemm) * self.k_block_ratio
 
     def other_cycles(self, gemm: Gemm) -> float:
         """Of a block with many rows: what it does besides, its SM to itself."""
@@ -120,26 +133,27 @@ class TileCosts:
         return self.few_rows_ns * min(1.0, sm_count / gemm.grid.size)
 
 
-@cache
-def tile_costs_of(device_name: str, *, serialises_bias: bool = False) -> TileCosts | None:
-    """Those of a device; None where no layer's tiles were recorded on it: nothing stands in for them.
+def _many_rows_blocks(gemm: Gemm, costs: GemmCosts, sms: int, *, is_in_l2: bool) -> list[BlockTimes]:
+    """The first wave fills its pipelines at once, with weights from DRAM.
 
-    `serialises_bias`: of the kernels until 2026-11-23, in whose bf16 products with a bias the compiler puts a
-    k-block's four wgmma one after the other, each behind a wait (WARPGROUP.ARRIVE four times in the loop
-    instead of once). Recordings of layers were made with these.
+    The others find in the L2 as much of them as it holds, and read the rest again: a row of tiles has evicted
+    it since the row before read it.
     """
-    constants = own_file(device_name).constants
-    values: dict[str, Any] = {
-        key: constants[f"{SECTION}.{key}"].value for key in UNITS[SECTION] if f"{SECTION}.{key}" in constants
-    }
-    if not values:
-        return None
-    if not serialises_bias:
-        values["bf16_bias_cycles"] = 0.0
-    memory = {key: constants[f"memory.{key}"].value for key in ("dram_bytes_per_s", "l2_bytes")}
-    return TileCosts(
-        constants[MULTIPLY_ADDS_PER_CYCLE].value,
-        **values,
-        memory_bytes_per_s=memory["dram_bytes_per_s"],
-        l2_bytes=memory["l2_bytes"],
-    )
+    loop, other = costs.loop_cycles(gemm), costs.other_cycles(gemm)
+    wave_ns = costs.wave_weights_ns(gemm, sms)
+    first_ns, later_ns = 0.0 if is_in_l2 else wave_ns, wave_ns * costs.evicted_share(gemm)
+    first = BlockTimes(loop, first_ns, other + costs.first_wave_cycles(gemm, sms))
+    count = min(gemm.grid.size, sms)
+    return [first] * count + [BlockTimes(loop, later_ns, other)] * (gemm.grid.size - count)
+
+
+def _few_rows_blocks(gemm: Gemm, costs: GemmCosts, sms: int, *, is_in_l2: bool) -> list[BlockTimes]:
+    """Bound by their weights; in the last wave each block has more of the DRAM's rate, up to its own."""
+    loop, count = costs.loop_cycles(gemm), gemm.grid.size
+    if is_in_l2:
+        return [BlockTimes(loop, before_ns=costs.few_rows_ns)] * count
+    last = count % sms if count > sms else 0
+    before_ns = costs.before_weights_ns(gemm, sms)
+    shared = BlockTimes(loop, costs.weights_ns(gemm, min(count, sms)), before_ns=before_ns)
+    few = BlockTimes(loop, costs.weights_ns(gemm, max(1, last)), before_ns=costs.few_rows_ns)
+    return [shared] * (count - last) + [few] * last

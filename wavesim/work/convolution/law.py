@@ -7,26 +7,28 @@ Tiles take the constants of products on the same kernels, whose loads of A are o
 number of bytes. What a convolution has of its own was fitted to single convolutions and pairs (`conv_bench`).
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from math import ceil
-from typing import Any
+from typing import Any, ClassVar
 
-from wavesim.costs.constants import UNITS
-from wavesim.costs.device_costs import own_file
-from wavesim.costs.product_costs import ELEMENT_BYTES, SPLIT_AREA, ProductCosts, bent, product_costs_of
-from wavesim.costs.tile_costs import WIDE_AREA, TileCosts, tile_costs_of
+from wavesim.errors import DescriptionError
+from wavesim.model.occupancy import occupancy_of
+from wavesim.model.stage import Stage
 from wavesim.work.convolution import Conv2D
+from wavesim.work.gemm import ELEMENT_BYTES
+from wavesim.work.gemm.law import WIDE_AREA
+from wavesim.work.law import BlockTimes, CostLaw, LoadClock, Situation, StageTimes, bent, in_grid_order
 
-SECTION = "convolutions"
 NARROW_ROWS, NARROW_COLUMNS, WIDE_COLUMNS = 128, 64, 256
 CROWDED_SPLITS, CROWDED_FILL, FEW_K_BLOCKS = 4, 0.75, 4
 CONTROL_BYTES, EPILOGUE_BUFFER_BYTES = 1024, 2 * 64 * 128  # of a block, and of each of its MMA warpgroups
 
 
 @dataclass(frozen=True)
-class OwnCosts:
-    """What convolutions have of their own, as a device's data file has it.
+class ConvolutionCosts(CostLaw):
+    """What convolutions have of their own, as a device's data file has it, and how long their tiles take.
 
     Under dependent launch a block that no semaphore holds back loads its filters for the whole pipeline
     before its first pixels: `slot_ns` a slot. One that waits on semaphores first reads which: `poll_ns`; then
@@ -54,6 +56,14 @@ class OwnCosts:
     `narrow_share` for each 128 rows. Under semaphores a 1x1 of up to
     `FEW_K_BLOCKS` posts and looks `few_k_blocks_ns` later each, but in persistent kernels.
     """
+
+    section: ClassVar[str] = "convolutions"
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        "multiply_adds_per_cycle": "products.multiply_adds_per_cycle",
+        **{name: f"tiles.{name}" for name in ("k_block_ratio", "tile_cycles", "area_cycles")},
+        "memory_bytes_per_s": "memory.dram_bytes_per_s",
+        "l2_bytes": "memory.l2_bytes",
+    }
 
     slot_ns: int
     poll_ns: int
@@ -87,15 +97,59 @@ class OwnCosts:
     spread_ns: int
     narrow_share: float
     few_k_blocks_ns: int
+    multiply_adds_per_cycle: float
+    k_block_ratio: float
+    tile_cycles: float
+    area_cycles: float
+    memory_bytes_per_s: float
+    l2_bytes: int
 
+    @property
+    def clock(self) -> LoadClock:
+        """As fitted to runs of convolutions alone."""
+        return LoadClock(float(self.limit_ghz), float(self.most_ghz), float(self.rest_share))
 
-@dataclass(frozen=True)
-class ConvolutionCosts:
-    """The constants of a device's products, of their tiles and timed alone, and those of convolutions."""
+    @property
+    def run_overheads(self) -> Mapping[str, int]:
+        """Semaphores are reset as in `CostModel`."""
+        return {"reset_ns": self.reset_ns}
 
-    tiles: TileCosts
-    products: ProductCosts
-    own: OwnCosts
+    def times(self, stage: Stage, situation: Situation) -> StageTimes:
+        """Raises `DescriptionError` for blocks that share an SM: of such kernels nothing is known."""
+        conv: Any = stage.work
+        if occupancy_of(situation.device, stage.kernel.block).blocks_per_sm > 1:
+            raise DescriptionError(
+                f"stage {stage.name}: several of its blocks share an SM of {situation.device.name}; costs of "
+                "convolutions are known of blocks that fill one. Give its time (kernel_us)"
+            )
+        tensor = self.tensor_cycles(conv) * conv.grid.size
+        sms, count = situation.sms, conv.grid.size
+        first = following = _convolution_block(conv, self, sms)
+        if situation.is_persistent:
+            before_ns = first.before_ns + self.persistent_ns + self.later_ns(conv, sms)
+            first, following = replace(first, before_ns=before_ns), _following_block(conv, self, sms)
+
+        @cache
+        def crowded(block: BlockTimes, fill: float) -> BlockTimes:
+            return replace(
+                block,
+                loop_cycles=block.loop_cycles * self.crowd_ratio(conv, fill),
+                other_cycles=block.other_cycles + self.store_cycles(conv, fill) - self.store_cycles(conv),
+            )
+
+        last = count % sms
+        issued = [
+            crowded(first if i < sms else following, 1.0 if i < count - last else last / sms)
+            for i in range(count)
+        ]
+        if conv.split_k > 1:
+            each_ns = self.spread_ns / conv.grid.tiles
+            issued = [
+                replace(one, before_ns=one.before_ns + each_ns * (i // conv.split_k))
+                for i, one in enumerate(issued)
+            ]
+        blocks = issued if len(set(issued)) > 1 else []
+        return StageTimes(in_grid_order(blocks, conv.split_k) or issued[0], tensor)
 
     def k_blocks(self, conv: Conv2D) -> int:
         """Of the longest split."""
@@ -103,35 +157,26 @@ class ConvolutionCosts:
 
     def tensor_cycles(self, conv: Conv2D) -> float:
         """In which the tensor cores work on a block; zeros behind the last channel are multiplied too."""
-        adds = conv.tile_m * conv.tile_n * conv.tile_k / self.tiles.multiply_adds_per_cycle
+        adds = conv.tile_m * conv.tile_n * conv.tile_k / self.multiply_adds_per_cycle
         return self.k_blocks(conv) * adds
-
-    def bytes_per_cycle(self, conv: Conv2D) -> float:
-        """That the loads of a k-block would need for the tensor cores never to wait."""
-        return self._loaded(conv) * self.k_blocks(conv) / self.tensor_cycles(conv)
-
-    def cycles(self, conv: Conv2D, fill: float = 1.0) -> float:
-        """Of a block that has its SM to itself, all it reads in the L2, with blocks on a share of the SMs."""
-        loop = self.loop_cycles(conv) * self.crowd_ratio(conv, fill)
-        return loop + self.tiles.tile_cycles + self.store_cycles(conv, fill)
 
     def loop_cycles(self, conv: Conv2D) -> float:
         """Of its k-blocks: loads and multiply-adds overlap."""
-        tensor = self.tensor_cycles(conv) * self.tiles.k_block_ratio
+        tensor = self.tensor_cycles(conv) * self.k_block_ratio
         return bent(tensor, self.k_blocks(conv) * self.load_cycles(conv))
 
     def store_cycles(self, conv: Conv2D, fill: float = 1.0) -> float:
         """Of storing its outputs, with blocks on a share of the SMs."""
-        return (self.tiles.area_cycles + self.own.full_cycles * fill) * self._area(conv)
+        return (self.area_cycles + self.full_cycles * fill) * self._area(conv)
 
     def load_cycles(self, conv: Conv2D) -> float:
         """Of a k-block: by its bytes and pixels, or by its pixels where each has few channels."""
-        loads = self._loaded(conv) / self.own.l2_bytes_per_cycle
+        loads = self._loaded(conv) / self.l2_bytes_per_cycle
         if conv.kernel_size > 1:
-            loads += self.own.tap_cycles
+            loads += self.tap_cycles
         if conv.channels >= conv.tile_k:
             return loads
-        return max(loads, self.own.short_cycles + conv.tile_m * self.own.short_pixel_cycles)
+        return max(loads, self.short_cycles + conv.tile_m * self.short_pixel_cycles)
 
     def traffic_ns(self, conv: Conv2D, sm_count: int) -> tuple[float, float]:
         """(reading, writing) of a block beside as many as are resident, by DRAM: what the L2 has no room for.
@@ -142,41 +187,41 @@ class ConvolutionCosts:
         matrices = {name: matrix.bytes for name, matrix in conv.operands.items()}
         read = matrices["a"] * min(1.0, (conv.kernel_size / conv.stride) ** 2) + matrices["b"]
         written = matrices["c"] + matrices.get("residual", 0)
-        missing = max(0.0, 1.0 - self.tiles.l2_bytes / (read + written))
+        missing = max(0.0, 1.0 - self.l2_bytes / (read + written))
         share = missing * min(conv.grid.size, sm_count) / conv.grid.size
-        share *= 1e9 / self.tiles.memory_bytes_per_s
+        share *= 1e9 / self.memory_bytes_per_s
         return read * share, written * share
 
     def crowd_ratio(self, conv: Conv2D, fill: float) -> float:
         """By what the loop's time is multiplied with blocks on a share of the SMs, `fill`."""
         if conv.split_k > 1:
             beyond = max(0.0, fill - 0.5) if conv.split_k >= CROWDED_SPLITS else 0.0
-            return 1.0 + self.own.crowd_share * beyond
+            return 1.0 + self.crowd_share * beyond
         if conv.tile_n > NARROW_COLUMNS or conv.kernel_size == 1 or conv.channels < conv.tile_k:
             return 1.0
-        return 1.0 + self.own.narrow_share * conv.tile_m / NARROW_ROWS * fill
+        return 1.0 + self.narrow_share * conv.tile_m / NARROW_ROWS * fill
 
     def later_ns(self, conv: Conv2D, sm_count: int) -> int:
         """By how much all k-blocks of a block that waits, or stays for another tile, take longer."""
-        each = self.own.k_block_wait_ns
+        each = self.k_block_wait_ns
         if self._is_light(conv, sm_count):
-            each = self.own.light_k_block_wait_ns
+            each = self.light_k_block_wait_ns
         elif max(conv.tile_m, conv.tile_n) >= WIDE_COLUMNS:
-            each = self.own.wide_k_block_wait_ns
+            each = self.wide_k_block_wait_ns
         return each * self.k_blocks(conv)
 
-    def overheads(self, conv: Conv2D, sm_count: int, *, is_persistent: bool = False) -> dict[str, int]:
+    def overheads(self, conv: Conv2D, situation: Situation, shared: Mapping[str, int]) -> dict[str, int]:
         """Fields of `CostModel` that are a convolution's own.
 
         Persistent kernels fetch a tile while they compute the one before, so that what a tile takes longer
         under semaphores is with its post and its look at them, in `staying_post_ns`; k-blocks take longer
         whether they wait or not.
         """
-        own, area = self.own, conv.tile_m * conv.tile_n / SPLIT_AREA
+        own, area, sm_count = self, conv.tile_m * conv.tile_n / WIDE_AREA, situation.sms
         slot_ns = own.light_slot_ns if self._is_light(conv, sm_count) else own.slot_ns
         few_ns = own.few_k_blocks_ns if conv.kernel_size == 1 and conv.k_block_count <= FEW_K_BLOCKS else 0
         sums = {"partial_ns": own.partial_ns, "fixup_ns": round(own.fixup_ns * area)}
-        found = {
+        own_ns = {
             "dependent_ns": own.dependent_ns,
             "poll_ns": own.poll_ns + few_ns,
             "wait_ns": own.look_ns,
@@ -187,13 +232,13 @@ class ConvolutionCosts:
             "k_block_wait_ns": self.later_ns(conv, sm_count) // self.k_blocks(conv),
             **(sums if conv.split_k > 1 else {}),
         }
-        if not is_persistent:
-            return found
+        if not situation.is_persistent:
+            return own_ns
         staying = {
             name: ns + own.staying_post_ns
             for name, ns in (("post_ns", own.post_ns), ("poll_ns", own.poll_ns))
         }
-        return found | staying | {"k_block_wait_ns": 0, "tile_fetch_ns": 0}
+        return own_ns | staying | {"k_block_wait_ns": 0, "tile_fetch_ns": 0}
 
     def pipeline_depth(self, conv: Conv2D) -> int:
         """K-blocks that fit into a block's shared memory, its epilogue's buffers taken off."""
@@ -214,18 +259,20 @@ class ConvolutionCosts:
         return (conv.tile_m + conv.tile_n) * conv.tile_k * ELEMENT_BYTES
 
 
-def convolution_costs_of(device_name: str) -> ConvolutionCosts | None:
-    """Those of a device; None where its products are not known."""
-    tiles, products, own = tile_costs_of(device_name), product_costs_of(device_name), _own_costs(device_name)
-    return (
-        None if tiles is None or products is None or own is None else ConvolutionCosts(tiles, products, own)
-    )
+def _convolution_block(conv: Conv2D, costs: ConvolutionCosts, sms: int) -> BlockTimes:
+    """Reading from DRAM, a 1x1 loads other pixels with each k-block, while it computes those before.
+
+    Larger kernels find all taps but the first in the L2, and nothing else to compute while they load that.
+    """
+    read_ns, written_ns = costs.traffic_ns(conv, sms)
+    before_ns, loads_ns = (read_ns, 0.0) if conv.kernel_size > 1 else (0.0, read_ns)
+    other = costs.tile_cycles + costs.store_cycles(conv)
+    return BlockTimes(costs.loop_cycles(conv), loads_ns, other, before_ns, written_ns)
 
 
-@cache
-def _own_costs(device_name: str) -> OwnCosts | None:
-    constants = own_file(device_name).constants
-    values: dict[str, Any] = {
-        key: constants[f"{SECTION}.{key}"].value for key in UNITS[SECTION] if f"{SECTION}.{key}" in constants
-    }
-    return OwnCosts(**values) if values else None
+def _following_block(conv: Conv2D, costs: ConvolutionCosts, sms: int) -> BlockTimes:
+    """Of a block that goes on: pixels were loaded ahead, and the tile before is stored meanwhile."""
+    loop, stores = costs.loop_cycles(conv), costs.store_cycles(conv)
+    hidden = costs.overlap_share * min(stores, loop)
+    before_ns = costs.next_ns + costs.later_ns(conv, sms)
+    return BlockTimes(loop, sum(costs.traffic_ns(conv, sms)), costs.tile_cycles + stores - hidden, before_ns)
