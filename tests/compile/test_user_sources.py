@@ -1,5 +1,11 @@
 """A user's CUDA C++ compiles to PTX and a cubin with source lines; what does not compile is said."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
+
 import pytest
 
 from wavesim.errors import CompileError, DescriptionError, DeviceError, RecordingError
@@ -66,3 +72,61 @@ def test_without_an_installed_compiler_the_error_says_what_to_do(source, monkeyp
     monkeypatch.setattr("wavesim.lint.files.entry_points", lambda group: [])
     with pytest.raises(DeviceError, match="nvcc -cubin -lineinfo and give the cubin"):
         compiled(source, "sm_90a")
+
+
+MACROS = "#define A(x) x x x x\n" + "".join(
+    f"#define {name}(x) {before}({before}({before}({before}(x))))\n"
+    for before, name in zip("ABC", "BCD", strict=True)
+)
+TEMPLATES = """template <int D, long long P> struct tree {
+    static const int value = tree<D - 1, 2 * P>::value + tree<D - 1, 2 * P + 1>::value;
+};
+template <long long P> struct tree<0, P> { static const int value = P; };
+__global__ void f(int* out) { out[0] = tree<40, 1>::value; }
+"""
+
+
+@pytest.mark.parametrize(
+    "text", [MACROS + "__global__ void f(int* o) { D(o[0] += 1;) }", TEMPLATES, '#include "pipe"\n']
+)
+def test_a_source_that_would_keep_the_compiler_busy_is_given_up_in_one_line(text, source):
+    os.mkfifo(source.parent / "pipe")
+    source.write_text(text)
+    began = time.monotonic()
+    with pytest.raises(CompileError, match=r"takes more than .* --compile-seconds") as refused:
+        compile_user_source(source, "sm_90a", seconds=3)
+    assert time.monotonic() - began < 8
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("how", ["{file}", "../{name}", "link"])
+def test_a_file_outside_of_the_folders_that_are_searched_is_neither_read_nor_quoted(how, source, tmp_path):
+    secret = tmp_path.parent / f"{tmp_path.name}-secret.txt"
+    secret.write_text("__device__ int told = 0; hush\n")
+    (tmp_path / "link").symlink_to(secret)
+    source.write_text(
+        f'#include "{how.format(file=secret, name=secret.name)}"\n__global__ void f() {{ told = 1; }}\n'
+    )
+    with pytest.raises(CompileError, match="does not compile") as refused:
+        compile_user_source(source, "sm_90a")
+    assert "hush" not in str(refused.value)
+    assert "cannot open source file" in str(refused.value)
+
+
+def test_what_is_said_of_a_source_quotes_no_line_of_it(source):
+    source.write_text("__global__ void f() { secret_word + ; }\n")
+    with pytest.raises(CompileError) as refused:
+        compile_user_source(source, "sm_90a")
+    assert "pair.cu(1): error" in str(refused.value)
+    assert "+ ;" not in str(refused.value)
+
+
+def test_an_interrupt_while_a_source_is_compiled_ends_the_command_with_its_word(source):
+    os.mkfifo(source.parent / "pipe")
+    source.write_text('#include "pipe"\n')
+    words = [sys.executable, "-m", "wavesim", "lint", str(source)]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as command:
+        time.sleep(3)
+        command.send_signal(signal.SIGINT)
+        said = command.communicate(timeout=8)[1]
+    assert (command.returncode, said) == (130, "wavesim: interrupted\n")

@@ -18,11 +18,12 @@ from wavesim.cli.printing import complain, print_result
 from wavesim.cli.shared_options import add_shared
 from wavesim.errors import DescriptionError
 from wavesim.lint.check import findings_of_all
-from wavesim.lint.files import SUFFIX, compiled, listings_of
+from wavesim.lint.files import COMPILE_SECONDS, SUFFIX, compiled, listings_of
 from wavesim.lint.finding import Known
 from wavesim.lint.instruction import KernelCode, Listing
 from wavesim.lint.report import LintReport, findings_document, findings_text
 from wavesim.safe_io.bounds import bounded_text, is_plain, listed, shown
+from wavesim.safe_io.options import number
 from wavesim.safe_io.writing import require_writable, write_bytes, write_text
 
 DEFAULT_ARCH = "sm_90a"
@@ -57,6 +58,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--include", action="append", type=Path, help="of CUDA C++, a folder to search for its includes"
+    )
+    parser.add_argument(
+        "--compile-seconds",
+        type=number,
+        default=COMPILE_SECONDS,
+        help=f"of CUDA C++, how long compiling may take, with 100 MB a second ({COMPILE_SECONDS:g})",
     )
 
 
@@ -125,7 +132,9 @@ def _compiled(
     options: argparse.Namespace, archs: Sequence[str], kernels: re.Pattern[str] | None
 ) -> Iterator[Listing]:
     for arch in archs:
-        ptx, cubin = compiled(options.file, arch, options.instance or (), options.include or ())
+        ptx, cubin = compiled(
+            options.file, arch, options.instance or (), options.include or (), options.compile_seconds
+        )
         with tempfile.TemporaryDirectory() as folder:
             for name, data in (("code.ptx", ptx.encode()), ("code.cubin", cubin)):
                 if data:

@@ -7,21 +7,19 @@ begin, their sizes, and which variables' addresses constant bank 4 holds.
 
 import importlib.util
 import os
-import resource
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from wavesim.errors import DeviceError, RecordingError
 from wavesim.lint.elf import Elf, attribute_lines
+from wavesim.safe_io.bounded_process import Bounds, run_bounded
 from wavesim.safe_io.escaping import one_line
 from wavesim.safe_io.writing import write_bytes
 
 MOST_SECONDS = 40
-MOST_MEMORY = 900 << 20
-MOST_OUTPUT = 400 << 20
+BOUNDS = Bounds(MOST_SECONDS, memory_bytes=900 << 20, output_bytes=400 << 20)
 
 
 def nvdisasm() -> str:
@@ -61,42 +59,14 @@ def disassembly(cubin: bytes, where: str) -> str:
 
 def run(words: Sequence[str], where: str, folder: str | None = None) -> str:
     """What a program prints, run in `folder`. Raises `RecordingError`: it fails, or goes over a limit."""
-    name = Path(words[0]).name
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as error:
-        try:
-            done = subprocess.run(  # noqa: S603  # NVIDIA's program, our own options
-                words,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=error,
-                cwd=folder,
-                timeout=MOST_SECONDS,
-                preexec_fn=_limit,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise RecordingError(
-                f"{one_line(where)}: {name} took more than {MOST_SECONDS} s; give fewer kernels in one file"
-            ) from None
-        if done.returncode:
-            error.seek(0)
-            said = error.read(2_000).decode(errors="replace").strip().partition("\n")[0]
-            reason = one_line(said[:300]) or f"status {done.returncode}"
-            raise RecordingError(
-                f"{one_line(where)}: {name} can't read it ({reason}): damaged, or newer than this {name}"
-            )
-        out.seek(0)
-        return out.read().decode(errors="replace")
-
-
-def _limit() -> None:
-    for kind, most in (
-        (resource.RLIMIT_AS, MOST_MEMORY),
-        (resource.RLIMIT_FSIZE, MOST_OUTPUT),
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_CPU, MOST_SECONDS),
-    ):
-        _, hard = resource.getrlimit(kind)
-        # Whoever started this may have set a narrower limit, which can't be widened.
-        limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(kind, (limit, limit))
+    name, ended = Path(words[0]).name, run_bounded(words, BOUNDS, folder=folder)
+    if ended.status is None:
+        raise RecordingError(
+            f"{one_line(where)}: {name} took more than {BOUNDS.seconds} s; give fewer kernels in one file"
+        )
+    if ended.status:
+        reason = one_line(ended.message.partition("\n")[0][:300]) or f"status {ended.status}"
+        raise RecordingError(
+            f"{one_line(where)}: {name} can't read it ({reason}): damaged, or newer than this {name}"
+        )
+    return ended.output.decode(errors="replace")

@@ -114,6 +114,7 @@ def _unread(where: str, *notes: str) -> Listing:
 
 
 COMPILER_GROUP = "wavesim.compilers"
+COMPILE_SECONDS = 10  # and memory in proportion
 SUFFIX = ".cu"
 
 
@@ -121,21 +122,26 @@ class SourceCompiler(Protocol):
     """What compiles a file for an architecture: an entry point of the group `wavesim.compilers`."""
 
     def __call__(
-        self, path: Path, arch: str, instances: Sequence[str], folders: Sequence[Path]
+        self, path: Path, arch: str, instances: Sequence[str], folders: Sequence[Path], seconds: float
     ) -> tuple[str, bytes]:
         """PTX and cubin, with source lines; `instances` are template instances wanted besides, by name."""
 
 
 def compiled(
-    path: Path, arch: str, instances: Sequence[str] = (), folders: Sequence[Path] = ()
+    path: Path,
+    arch: str,
+    instances: Sequence[str] = (),
+    folders: Sequence[Path] = (),
+    seconds: float = COMPILE_SECONDS,
 ) -> tuple[str, bytes]:
-    """PTX and cubin of a file of CUDA C++, with source lines; `folders` are searched for its includes.
+    """PTX and cubin of a file of CUDA C++, with source lines; `folders` are searched for its includes, and
+    compiling may take so many seconds.
 
     Raises `DeviceError` where no compiler is installed, `CompileError` with its log, `DescriptionError`.
     """
     for entry in entry_points(group=COMPILER_GROUP):
         compiler: SourceCompiler = entry.load()
-        return compiler(path, arch, instances, folders)
+        return compiler(path, arch, instances, folders, seconds)
     raise DeviceError(
         f"{path.name} is CUDA C++, and no compiler is installed (entry point group {COMPILER_GROUP!r}); in a "
         "checkout run make setup, or compile it with nvcc -cubin -lineinfo and give the cubin"

@@ -43,6 +43,14 @@ class Build:
         )
 
 
+class NotCompiledError(CompileError):
+    """What the compiler says of a source, `log`, with the lines that it says it of."""
+
+    def __init__(self, path: Path, log: str) -> None:
+        super().__init__(f"{path.name} does not compile:\n{log}")
+        self.log = log
+
+
 @dataclass(frozen=True)
 class Request:
     """What one compilation takes: a file, the template instances wanted, options, headers in memory.
@@ -88,7 +96,11 @@ def _request(path: Path, names: tuple[str, ...], arch: str, build: Build, header
 def build_and_keep(request: Request) -> Cubin:
     """Compiles it and keeps the result in the cache. Raises `CompileError`."""
     text = f"// sources {request.key}\n#line 1\n{request.path.read_text()}"
-    cubin = _compile(_nvrtc(), request.path, text, request.names, request.options, request.headers)
+    try:
+        cubin = _compile(_nvrtc(), request.path, text, request.names, request.options, request.headers)
+    except NotCompiledError as error:
+        listed = _explained(request.path, error.log, request.path.read_text(), request.headers)
+        raise CompileError(listed) from None
     cubin_cache.keep(request.key, cubin)
     return cubin
 
@@ -96,7 +108,7 @@ def build_and_keep(request: Request) -> Cubin:
 def compile_text(path: Path, text: str, names: tuple[str, ...], options: tuple[str, ...]) -> Cubin:
     """A file's text compiled with NVRTC's `options`, and not kept: whose headers change no key knows of.
 
-    Raises `CompileError`.
+    Raises `NotCompiledError`, or `CompileError` where there is no compiler.
     """
     return _compile(_nvrtc(), path, text, names, options, {})
 
@@ -133,7 +145,7 @@ def _compile(
             nvrtc.nvrtcAddNameExpression(program, name.encode())
         (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
         if int(status) != 0:
-            raise CompileError(_explained(path, _log(nvrtc, program), path.read_text(), headers))
+            raise NotCompiledError(path, _log(nvrtc, program))
         lowered = {name: nvrtc.nvrtcGetLoweredName(program, name.encode())[1].decode() for name in names}
         cubin = _fetched(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
         ptx = _fetched(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program)

@@ -138,7 +138,7 @@ def test_cuda_cpp_goes_through_the_installed_compiler_once_for_each_architecture
     class Compiler:
         @staticmethod
         def load():
-            def compile_source(path, arch, instances, folders):
+            def compile_source(path, arch, instances, folders, seconds):
                 asked.append((path.name, arch, tuple(instances)))
                 return wrong.read_text().replace("sm_90a", arch), b""
 

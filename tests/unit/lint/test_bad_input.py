@@ -14,6 +14,7 @@ from wavesim.lint.check import findings_of
 from wavesim.lint.elf import Elf, attribute_lines
 from wavesim.lint.files import listings_of
 from wavesim.lint.sass import listing_of_sass
+from wavesim.safe_io.bounded_process import Bounds
 
 CORPUS = Path(__file__).parents[2] / "fuzz" / "corpus" / "lint"
 CUBIN = (CORPUS / "pair.cubin").read_bytes()
@@ -124,10 +125,9 @@ def test_an_architecture_to_come_is_refused_by_the_disassembler_or_read(nvdisasm
 
 
 def test_a_program_that_takes_too_long_or_writes_too_much_is_ended(monkeypatch):
-    monkeypatch.setattr(disassembler, "MOST_SECONDS", 1)
+    monkeypatch.setattr(disassembler, "BOUNDS", Bounds(1, 900 << 20, 1_000))
     with pytest.raises(RecordingError, match="more than 1 s"):
         disassembler.run(["/bin/sleep", "20"], "x")
-    monkeypatch.setattr(disassembler, "MOST_OUTPUT", 1_000)
     with pytest.raises(RecordingError, match="can't read it"):
         disassembler.run(["/bin/cat", "/dev/zero"], "x")
 
