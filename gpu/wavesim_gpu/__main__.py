@@ -1,4 +1,4 @@
-"""Command line of the GPU: try, characterise, bench, layers, measure, record, report.
+"""Command line of the GPU: try, try-pair, characterise, bench, layers, measure, record, report.
 
 Example: `python -m wavesim_gpu bench --quick` on a GPU writes gpu/results/DATE.json; `report --json` sums up
 the newest anywhere.
@@ -24,6 +24,7 @@ from wavesim.safe_io.program import ReaderGoneError, error_text, run_program
 from wavesim_gpu.characterise import command as characterise_command
 from wavesim_gpu.driver.current_gpu import require_gpu
 from wavesim_gpu.trial import command as try_command
+from wavesim_gpu.trial import pair_command
 
 BLIND_ONLY = ("device", "seconds", "only", "shard")  # options of `record`
 SECONDS = 230.0
@@ -58,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = OneLineParser(prog="python -m wavesim_gpu", description="Measure pipelines on an NVIDIA GPU.")
     commands = parser.add_subparsers(required=True, metavar="command")
     try_command.add_to(commands)
+    pair_command.add_to(commands)
     characterise_command.add_to(commands)
     bench = commands.add_parser(
         "bench", help="time plans, our GEMM and cuBLAS in turns; writes gpu/results/DATE.json"

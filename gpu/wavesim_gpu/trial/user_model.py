@@ -46,7 +46,7 @@ def load_user_model(text: str) -> UserModel:
     """Runs the file or imports the module. Raises `DescriptionError` in one line for whatever is missing."""
     bounded_text("MODEL", text, LONGEST_NAME, "model.py")
     place, name = _parted(text)
-    module = told(place, lambda: _module(place))
+    module = told(place, lambda: module_of(place))
     model = told(place, lambda: _made(module, place, name or "model", "" if name else "make_model"))
     _require_module(place, name or "model", model)
     inputs = told(place, lambda: _made(module, place, "inputs", "make_inputs"))
@@ -79,9 +79,8 @@ def told(place: str, run: Callable[[], Any]) -> Any:
 
 def _fix(said: str) -> str:
     """What helps where a file asks for a GPU that is not there."""
-    import torch  # noqa: PLC0415  # optional
-
-    is_missing = ("CUDA" in said or "NVIDIA" in said) and not torch.cuda.is_available()
+    torch = sys.modules.get("torch")  # optional
+    is_missing = torch is not None and ("CUDA" in said or "NVIDIA" in said) and not torch.cuda.is_available()
     return "; without a GPU, let the file make model and inputs on the CPU" if is_missing else ""
 
 
@@ -105,7 +104,8 @@ def _parted(text: str) -> tuple[str, str]:
     return place, name
 
 
-def _module(place: str) -> ModuleType:
+def module_of(place: str) -> ModuleType:
+    """The user's file, run, or module, imported. Raises `DescriptionError` for one that is not there."""
     if not place.endswith(".py"):
         return _imported(place)
     path = Path(place)
