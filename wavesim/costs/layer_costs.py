@@ -24,7 +24,7 @@ from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.safe_io.documents import read_toml
-from wavesim.work.law import CostLaw, LoadClock, Situation, StageTimes
+from wavesim.work.law import CostLaw, LoadClock, RunSetting, StageTimes
 
 PERSISTENT = "persistent"  # a schedule's word
 CLOCK_ROUNDS = 4  # of a clock that depends on the time that depends on it
@@ -60,8 +60,8 @@ def load_ghz_of(pipeline: Pipeline, device: Device) -> float:
 def _times(pipeline: Pipeline, device: Device, *, is_persistent: bool = False) -> dict[str, StageTimes]:
     read = sum(stage.work.read_bytes for stage in pipeline.stages)
     l2_bytes = own_file(device.name).constants.get("memory.l2_bytes")
-    situation = Situation(device, l2_bytes is not None and read <= l2_bytes.value, is_persistent)
-    return {stage.name: _law(stage, device).times(stage, situation) for stage in pipeline.stages}
+    setting = RunSetting(device, l2_bytes is not None and read <= l2_bytes.value, is_persistent)
+    return {stage.name: _law(stage, device).times(stage, setting) for stage in pipeline.stages}
 
 
 def _law(stage: Stage, device: Device) -> CostLaw:
@@ -104,8 +104,8 @@ def overheads_of_stages(pipeline: Pipeline, device: Device, *, is_persistent: bo
     if any(stage.grid.z > 1 and not stage.work.resets_tickets for stage in pipeline.stages):
         # Splits take tickets, which are reset before every run, whatever the plan.
         shared |= {"setup_ns": shared["setup_ns"] + shared["reset_ns"], "reset_ns": 0}
-    situation = Situation(device, is_persistent=is_persistent)
-    own = {stage.name: _own_overheads(stage, situation, shared) for stage in pipeline.stages}
+    setting = RunSetting(device, is_persistent=is_persistent)
+    own = {stage.name: _own_overheads(stage, setting, shared) for stage in pipeline.stages}
     stays = frozenset(stage.name for stage in pipeline.stages if stage.backend in _staying())
     loops = {stage.name: stage.work.main_loop for stage in pipeline.stages}
     return {
@@ -116,14 +116,14 @@ def overheads_of_stages(pipeline: Pipeline, device: Device, *, is_persistent: bo
     }
 
 
-def _own_overheads(stage: Stage, situation: Situation, shared: Mapping[str, int]) -> dict[str, int]:
+def _own_overheads(stage: Stage, setting: RunSetting, shared: Mapping[str, int]) -> dict[str, int]:
     backend = _like().get(stage.backend, stage.backend)
-    costs = costs_of(situation.device.name).backends.get((backend, "tile"))
+    costs = costs_of(setting.device.name).backends.get((backend, "tile"))
     # What lies between kernels of several kinds is a layer's, not as it was fitted between two products.
     of_layer = set(LAYER_OVERHEADS) if stage.work.multiplies_weights else set()
     own = {} if costs is None else {key: ns for key, ns in costs.overheads.items() if key not in of_layer}
-    law = law_of_stage(stage, situation.device)
-    return own if law is None else own | law.overheads(stage.work, situation, shared)
+    law = law_of_stage(stage, setting.device)
+    return own if law is None else own | law.overheads(stage.work, setting, shared)
 
 
 @cache

@@ -166,6 +166,15 @@ class Accesses:
         """Whether a stage writes a buffer that an earlier one reads or writes."""
         return bool(self._written[consumer] & self._touched[producer])
 
+    @property
+    def are_linked(self) -> bool:
+        """Whether each stage uses a buffer that each stage it needs writes; else needs alone say it."""
+        return all(
+            self._touched[dependency.consumer.stage.name] & self._written[producer]
+            for dependency in self.pipeline.dependencies
+            for producer in dependency.producers
+        )
+
     def writers_of(self, buffer: str) -> list[str]:
         """The stages that write a buffer, in their order."""
         return [name for name, written in self._written.items() if buffer in written]
@@ -187,7 +196,8 @@ class Accesses:
 def known_accesses(pipeline: Pipeline) -> Accesses | None:
     """What tiles read and write, where it is more than GEMMs that read each other's C in step.
 
-    None where some stage does not say. Kept, as every plan of a pipeline asks.
+    None where some stage does not say, or where nobody says in which buffers operands lie and a dependency
+    is between stages that share none. Kept, as every plan of a pipeline asks.
     """
     # Pipelines are equal whatever buffers their operands lie in.
     return _known(pipeline, tuple(tuple(stage.buffers.items()) for stage in pipeline.stages))
@@ -198,7 +208,10 @@ def _known(pipeline: Pipeline, _buffers: Hashable) -> Accesses | None:
     works = [stage.work for stage in pipeline.stages]
     is_told = all(work.is_tiled for work in works)
     is_more = names_buffers(pipeline) or not all(work.reads_in_step for work in works)
-    return Accesses(pipeline) if is_told and is_more else None
+    if not (is_told and is_more):
+        return None
+    accesses = Accesses(pipeline)
+    return accesses if names_buffers(pipeline) or accesses.are_linked else None
 
 
 def meets(regions: Regions, other: Any) -> NDArray[np.bool_]:

@@ -17,7 +17,7 @@ from wavesim.costs.calibration_text import (
 )
 from wavesim.costs.cost_model import CostModel, zero_cost
 from wavesim.costs.data_sheet import roofline
-from wavesim.costs.device_costs import costs_of
+from wavesim.costs.device_costs import costs_of, law_of_stage
 from wavesim.costs.layer_costs import PERSISTENT, costs_of_stages
 from wavesim.errors import DescriptionError
 from wavesim.model import device as devices
@@ -27,7 +27,6 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.predict.kernel_times import costs_from_kernel_times
 from wavesim.predict.kinds import (
     CHAINED_PRODUCTS,
-    CONVOLUTION_CONSTANTS,
     DATA_SHEET,
     LAYER_CONSTANTS,
     STREAM_TRACE,
@@ -41,7 +40,6 @@ from wavesim.predict.prediction import (
 from wavesim.predict.scenarios import scenarios_of
 from wavesim.recordings.shipped import RecordedCase, cases, find_case
 from wavesim.safe_io.annotated import require_types
-from wavesim.work.convolution import Conv2D
 from wavesim.workloads.catalogue import parse_tile, workload
 from wavesim.workloads.figure_one import TILE_NS
 from wavesim.workloads.layer_backends import is_chained, with_backends
@@ -83,10 +81,12 @@ def _by_work(pipeline: Pipeline, device: Device) -> KnownCosts | None:
     except DescriptionError:
         return None
     source = f"tiles of each kind of kernel as recorded on {device.name}, at the clock that their load leaves"
-    if any(isinstance(stage.work, Conv2D) for stage in pipeline.stages):
-        source = f"{source}; convolutions as fitted to single ones and to pairs and chains"
+    laws = (law_of_stage(stage, device) for stage in pipeline.stages)
+    own = next((law for law in laws if law is not None and law.scored_as), None)
+    if own is not None:
         staying = costs_of_stages(with_backends(pipeline), device, schedule=PERSISTENT)
-        return KnownCosts(model, source, kind=CONVOLUTION_CONSTANTS, by_schedule={PERSISTENT: staying})
+        source = f"{source}; {own.fitted_to}"
+        return KnownCosts(model, source, kind=own.scored_as, by_schedule={PERSISTENT: staying})
     kind = f"{LAYER_CONSTANTS}, {CHAINED_PRODUCTS}" if is_chained(pipeline) else LAYER_CONSTANTS
     return KnownCosts(model, source, kind=kind)
 

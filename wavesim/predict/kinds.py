@@ -10,11 +10,12 @@ from wavesim.model.device import Device
 from wavesim.model.kernel import WaitPlace
 from wavesim.model.pipeline import Pipeline
 from wavesim.trace.header import StageInfo
+from wavesim.work.convolution.law import ConvolutionCosts
 
 STREAM_TRACE = "stream-sync trace"  # what was known of the kinds predicted from one
 KERNEL_TIMES = "kernel times"
 LAYER_CONSTANTS = "layer, device constants"
-CONVOLUTION_CONSTANTS = "convolutions, device constants"
+CONVOLUTION_CONSTANTS = ConvolutionCosts.scored_as
 DATA_SHEET = "data sheet"  # never scored
 CHAINED_PRODUCTS = "chained products"
 MOST_SCORED_BLOCKS = 2  # per SM; more are apart

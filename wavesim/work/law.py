@@ -96,7 +96,7 @@ class LoadClock:
 
 
 @dataclass(frozen=True)
-class Situation:
+class RunSetting:
     """What the time of a stage's blocks depends on besides itself.
 
     `is_in_l2`: the L2 keeps all weights from one run to the next. `is_persistent`: blocks go on with another
@@ -121,6 +121,8 @@ class CostLaw:
     """
 
     section: ClassVar[str] = ""
+    scored_as: ClassVar[str] = ""  # a kind of predictions of its own, and in words what it was fitted to
+    fitted_to: ClassVar[str] = ""
     elsewhere: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
@@ -133,11 +135,11 @@ class CostLaw:
         needed = {one.name for one in fields(here) if one.default is MISSING}
         return cls(**given) if needed <= given.keys() else None
 
-    def times(self, stage: Stage, situation: Situation) -> StageTimes:
+    def times(self, stage: Stage, setting: RunSetting) -> StageTimes:
         """Of a stage's blocks. Raises `DescriptionError` for what is not known of it."""
         raise NotImplementedError
 
-    def overheads(self, work: Any, situation: Situation, shared: Mapping[str, int]) -> dict[str, int]:
+    def overheads(self, work: Any, setting: RunSetting, shared: Mapping[str, int]) -> dict[str, int]:
         """Fields of `CostModel` that are the work's own, where `shared` are those of the run."""
         return {}
 

@@ -34,14 +34,14 @@ def is_chained(pipeline: Pipeline) -> bool:
 
 def is_layer(pipeline: Pipeline) -> bool:
     """Whether kernels of several kinds follow each other, each kind of which has a backend of its own."""
-    kinds = {type(stage.work).__name__ for stage in pipeline.stages}
+    kinds = {stage.work.word for stage in pipeline.stages}
     return len(kinds) > 1 and kinds <= set(_backends())
 
 
 def _with_names(pipeline: Pipeline, names: Mapping[str, Any]) -> Pipeline:
     return pipeline.with_stages(
         {
-            stage.name: replace(stage, backend=stage.backend or names.get(type(stage.work).__name__, ""))
+            stage.name: replace(stage, backend=stage.backend or names.get(stage.work.word, ""))
             for stage in pipeline.stages
         }
     )
@@ -49,5 +49,5 @@ def _with_names(pipeline: Pipeline, names: Mapping[str, Any]) -> Pipeline:
 
 @cache
 def _backends() -> Mapping[str, Any]:
-    """By the class of a stage's work; "chained" those of chains, where they are others."""
+    """By the word of a stage's work; "chained" those of chains, where they are others."""
     return read_toml(FILE)

@@ -75,7 +75,7 @@ def backend_of(stage: Stage, default: str = DEFAULT) -> StageBackend:
         if stage.backend not in known:
             raise DescriptionError(f"backend is {stage.backend!r}; there are {', '.join(known)}")
         return known[stage.backend]
-    fitting = [one for one in known.values() if isinstance(stage.work, one.works)]
+    fitting = [one for one in known.values() if type(stage.work) in one.works]
     if not fitting:
         found = ", ".join(dict.fromkeys(work.__name__ for one in known.values() for work in one.works))
         raise DescriptionError(

@@ -20,7 +20,7 @@ from wavesim.work.attention import Attention
 from wavesim.work.attention.law import AttentionCosts
 from wavesim.work.gemm import Gemm
 from wavesim.work.gemm.law import GemmCosts
-from wavesim.work.law import BlockTimes, LoadClock, Situation, StageTimes
+from wavesim.work.law import BlockTimes, LoadClock, RunSetting, StageTimes
 from wavesim.work.rows import Norm
 from wavesim.work.rows.law import StreamingCosts
 from wavesim.workloads.layer_backends import with_backends
@@ -30,7 +30,7 @@ COSTS = AttentionCosts(
     block_cycles=3_000, small_head_cycles=2_000, tile_cycles=6_000, small_head_tile_cycles=4_000
 )
 
-ANYWHERE = Situation(devices.load("h200"))
+ANYWHERE = RunSetting(devices.load("h200"))
 LAYER = with_backends(transformer_layer("qwen2.5-0.5b", 512))
 
 
@@ -167,7 +167,7 @@ def test_the_first_wave_reads_all_weights_and_fills_its_pipelines_at_once():
     h200 = devices.load("h200")
     gemm = Gemm("out", 1_024, 12_288, 1_536, 128, 256, 64)
     (in_l2, not_in_l2) = (
-        law_of(GemmCosts, "h200").times(Stage("out", gemm), Situation(h200, kept)) for kept in (True, False)
+        law_of(GemmCosts, "h200").times(Stage("out", gemm), RunSetting(h200, kept)) for kept in (True, False)
     )
     for times in (in_l2.tile_ns(1.5), not_in_l2.tile_ns(1.5)):
         assert len(times) == 384

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from trace_invariants import violations
 
 from wavesim.errors import DescriptionError, RecordingError
 from wavesim.model.dependency import Dependency, x, y
@@ -12,7 +13,9 @@ from wavesim.model.device import load
 from wavesim.model.kernel import Block
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
+from wavesim.plan.parsing import parse_plan
 from wavesim.predict.defaults import described_costs
+from wavesim.sim.simulation import simulate
 from wavesim.work.attention import Attention, AttentionDecode, best_splits
 from wavesim.work.attention.head_product import HeadProduct
 from wavesim.work.description.reader import Description, load_description
@@ -172,3 +175,21 @@ def test_what_no_kernel_computes_is_refused_in_one_line(stage, words, tmp_path: 
         read(tmp_path, stage)
     assert words in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "stage",
+    ["norm = { rows = 256, columns = 768 }", f"{ATTENTION} }}", "copy = { rows = 256, columns = 768 }"],
+)
+def test_a_described_kernel_waits_for_what_it_needs_though_no_file_names_buffers(stage, tmp_path: Path):
+    path = tmp_path / "own.toml"
+    path.write_text(
+        f'device = "h200"\n[[stages]]\nname = "a"\n{FIT}{PRODUCT}kernel_us = 30\n'
+        f'[[stages]]\nname = "b"\n{FIT}{stage}\nkernel_us = 5\n'
+        '[[dependencies]]\nconsumer = "b"\nneeds = ["a[:, 0:2]"]\n'
+    )
+    described = load_description(path)
+    costs = described_costs(described.pipeline, H200, described.kernel_ns).model
+    trace = simulate(described.pipeline, parse_plan("row"), H200, costs)
+    assert violations(trace, described.pipeline) == []
+    assert trace.end_ns[trace.stage == 1].min() > trace.end_ns[trace.stage == 0].max()

@@ -15,7 +15,7 @@ from wavesim.predict.defaults import find_costs
 from wavesim.predict.kinds import CONVOLUTION_CONSTANTS
 from wavesim.sim.simulation import simulate
 from wavesim.work.convolution.law import ConvolutionCosts
-from wavesim.work.law import Situation
+from wavesim.work.law import RunSetting
 from wavesim.workloads.conv_networks import (
     NETWORKS,
     Convolution,
@@ -157,7 +157,7 @@ def test_splits_that_fill_the_gpu_take_longer_and_hide_what_waiting_adds():
     assert [one.grid.size for one in (few, many, halves)] == [64, 128, 128]
     assert COSTS.crowd_ratio(few, 64 / 132) == COSTS.crowd_ratio(halves, 128 / 132) == 1.0
     assert COSTS.crowd_ratio(many, 128 / 132) == pytest.approx(1.56, abs=0.01)
-    k_blocks = [COSTS.overheads(one, Situation(H200), {})["k_block_wait_ns"] for one in (few, many, halves)]
+    k_blocks = [COSTS.overheads(one, RunSetting(H200), {})["k_block_wait_ns"] for one in (few, many, halves)]
     assert k_blocks == [40, 0, 40]
 
 
@@ -197,10 +197,10 @@ def test_by_dependent_launch_blocks_of_a_1x1_fill_their_pipeline_before_they_loo
     for tile, depth in depths.items():
         work = conv_of(conv, 8, (*tile, 1))
         assert COSTS.pipeline_depth(work) == depth
-        assert COSTS.overheads(work, Situation(H200), {})["grid_wait_ns"] == depth * COSTS.slot_ns
+        assert COSTS.overheads(work, RunSetting(H200), {})["grid_wait_ns"] == depth * COSTS.slot_ns
         point = replace(work, kernel_size=1)
         slots = min(depth, point.k_block_count)
-        assert COSTS.overheads(point, Situation(H200), {})["grid_wait_ns"] == slots * COSTS.light_slot_ns
+        assert COSTS.overheads(point, RunSetting(H200), {})["grid_wait_ns"] == slots * COSTS.light_slot_ns
     # Larger ones load filters of one k-block ahead: no wave of them pays for more.
     for images, is_faster in ((1, True), (64, True)):
         chain = chain_of_convolutions("pair", network_named("vgg-19").part(28)[:2], images, (128, 128, 1))

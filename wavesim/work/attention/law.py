@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from wavesim.model.stage import Stage
 from wavesim.work.attention import Attention
 from wavesim.work.gemm.law import visibility_ns
-from wavesim.work.law import BlockTimes, CostLaw, Situation, StageTimes
+from wavesim.work.law import BlockTimes, CostLaw, RunSetting, StageTimes
 
 QUERIES, KEYS = 128, 128  # of the block that the constants are of
 SMALL_HEAD = 64
@@ -35,12 +35,12 @@ class AttentionCosts(CostLaw):
     small_head_tile_cycles: float
     area_visibility_ns: int = 0
 
-    def times(self, stage: Stage, situation: Situation) -> StageTimes:
+    def times(self, stage: Stage, setting: RunSetting) -> StageTimes:
         """Each tile has its SM to itself."""
         work: Any = stage.work
         return StageTimes([BlockTimes(cycles) for cycles in self.cycles(work)])
 
-    def overheads(self, work: Attention, situation: Situation, shared: Mapping[str, int]) -> dict[str, int]:
+    def overheads(self, work: Attention, setting: RunSetting, shared: Mapping[str, int]) -> dict[str, int]:
         """A post is seen later behind a larger output."""
         area = work.tile_m * work.head_dim
         return {"post_visibility_ns": visibility_ns(shared, self.area_visibility_ns, area)}

@@ -19,7 +19,7 @@ from wavesim.model.stage import Stage
 from wavesim.work.convolution import Conv2D
 from wavesim.work.gemm import ELEMENT_BYTES
 from wavesim.work.gemm.law import WIDE_AREA
-from wavesim.work.law import BlockTimes, CostLaw, LoadClock, Situation, StageTimes, bent, in_grid_order
+from wavesim.work.law import BlockTimes, CostLaw, LoadClock, RunSetting, StageTimes, bent, in_grid_order
 
 NARROW_ROWS, NARROW_COLUMNS, WIDE_COLUMNS = 128, 64, 256
 CROWDED_SPLITS, CROWDED_FILL, FEW_K_BLOCKS = 4, 0.75, 4
@@ -58,6 +58,8 @@ class ConvolutionCosts(CostLaw):
     """
 
     section: ClassVar[str] = "convolutions"
+    scored_as: ClassVar[str] = "convolutions, device constants"
+    fitted_to: ClassVar[str] = "convolutions as fitted to single ones and to pairs and chains"
     elsewhere: ClassVar[Mapping[str, str]] = {
         "multiply_adds_per_cycle": "products.multiply_adds_per_cycle",
         **{name: f"tiles.{name}" for name in ("k_block_ratio", "tile_cycles", "area_cycles")},
@@ -114,18 +116,18 @@ class ConvolutionCosts(CostLaw):
         """Semaphores are reset as in `CostModel`."""
         return {"reset_ns": self.reset_ns}
 
-    def times(self, stage: Stage, situation: Situation) -> StageTimes:
+    def times(self, stage: Stage, setting: RunSetting) -> StageTimes:
         """Raises `DescriptionError` for blocks that share an SM: of such kernels nothing is known."""
         conv: Any = stage.work
-        if occupancy_of(situation.device, stage.kernel.block).blocks_per_sm > 1:
+        if occupancy_of(setting.device, stage.kernel.block).blocks_per_sm > 1:
             raise DescriptionError(
-                f"stage {stage.name}: several of its blocks share an SM of {situation.device.name}; costs of "
+                f"stage {stage.name}: several of its blocks share an SM of {setting.device.name}; costs of "
                 "convolutions are known of blocks that fill one. Give its time (kernel_us)"
             )
         tensor = self.tensor_cycles(conv) * conv.grid.size
-        sms, count = situation.sms, conv.grid.size
+        sms, count = setting.sms, conv.grid.size
         first = following = _convolution_block(conv, self, sms)
-        if situation.is_persistent:
+        if setting.is_persistent:
             before_ns = first.before_ns + self.persistent_ns + self.later_ns(conv, sms)
             first, following = replace(first, before_ns=before_ns), _following_block(conv, self, sms)
 
@@ -210,14 +212,14 @@ class ConvolutionCosts(CostLaw):
             each = self.wide_k_block_wait_ns
         return each * self.k_blocks(conv)
 
-    def overheads(self, conv: Conv2D, situation: Situation, shared: Mapping[str, int]) -> dict[str, int]:
+    def overheads(self, conv: Conv2D, setting: RunSetting, shared: Mapping[str, int]) -> dict[str, int]:
         """Fields of `CostModel` that are a convolution's own.
 
         Persistent kernels fetch a tile while they compute the one before, so that what a tile takes longer
         under semaphores is with its post and its look at them, in `staying_post_ns`; k-blocks take longer
         whether they wait or not.
         """
-        own, area, sm_count = self, conv.tile_m * conv.tile_n / WIDE_AREA, situation.sms
+        own, area, sm_count = self, conv.tile_m * conv.tile_n / WIDE_AREA, setting.sms
         slot_ns = own.light_slot_ns if self._is_light(conv, sm_count) else own.slot_ns
         few_ns = own.few_k_blocks_ns if conv.kernel_size == 1 and conv.k_block_count <= FEW_K_BLOCKS else 0
         sums = {"partial_ns": own.partial_ns, "fixup_ns": round(own.fixup_ns * area)}
@@ -232,7 +234,7 @@ class ConvolutionCosts(CostLaw):
             "k_block_wait_ns": self.later_ns(conv, sm_count) // self.k_blocks(conv),
             **(sums if conv.split_k > 1 else {}),
         }
-        if not situation.is_persistent:
+        if not setting.is_persistent:
             return own_ns
         staying = {
             name: ns + own.staying_post_ns

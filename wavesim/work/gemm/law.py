@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from wavesim.model.stage import Stage
 from wavesim.work.gemm import ELEMENT_BYTES, Gemm
-from wavesim.work.law import BlockTimes, CostLaw, Situation, StageTimes, in_grid_order
+from wavesim.work.law import BlockTimes, CostLaw, RunSetting, StageTimes, in_grid_order
 
 TILE_K = 64
 WIDE_COLUMNS = 256
@@ -67,11 +67,11 @@ class GemmCosts(CostLaw):
     memory_bytes_per_s: float
     l2_bytes: int
 
-    def times(self, stage: Stage, situation: Situation) -> StageTimes:
+    def times(self, stage: Stage, setting: RunSetting) -> StageTimes:
         """Each block by its wave; narrower tiles than `WIDE_COLUMNS` were not seen to lower the clock."""
         work: Any = stage.work
         in_waves = _few_rows_blocks if work.m <= FEW_ROWS else _many_rows_blocks
-        issued = in_waves(work, self, situation.sms, is_in_l2=situation.is_in_l2)
+        issued = in_waves(work, self, setting.sms, is_in_l2=setting.is_in_l2)
         tensor = self.tensor_cycles(work) * work.grid.size if work.tile_n >= WIDE_COLUMNS else 0.0
         return StageTimes(in_grid_order(issued, work.split_k), tensor)
 
@@ -83,7 +83,7 @@ class GemmCosts(CostLaw):
         """Of one block."""
         return -(-gemm.k // (TILE_K * gemm.split_k))
 
-    def overheads(self, gemm: Gemm, situation: Situation, shared: Mapping[str, int]) -> dict[str, int]:
+    def overheads(self, gemm: Gemm, setting: RunSetting, shared: Mapping[str, int]) -> dict[str, int]:
         """Fields of `CostModel` that are a product's own, where `shared` are a layer's."""
         if gemm.m <= FEW_ROWS:
             others = max(1, gemm.split_k - 1)

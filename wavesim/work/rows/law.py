@@ -11,7 +11,7 @@ from wavesim.model.device import Device
 from wavesim.model.kernel import Kernel
 from wavesim.model.occupancy import occupancy_of
 from wavesim.model.stage import Stage
-from wavesim.work.law import BYTES_SHARPNESS, BlockTimes, CostLaw, Situation, StageTimes, bent
+from wavesim.work.law import BYTES_SHARPNESS, BlockTimes, CostLaw, RunSetting, StageTimes, bent
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class StreamingCosts(CostLaw):
         """What one block can move."""
         return self.block_bytes_per_s
 
-    def times(self, stage: Stage, situation: Situation) -> StageTimes:
+    def times(self, stage: Stage, setting: RunSetting) -> StageTimes:
         """All blocks alike."""
-        return StageTimes(BlockTimes(loads_ns=self.tile_ns(stage.kernel, situation.device)))
+        return StageTimes(BlockTimes(loads_ns=self.tile_ns(stage.kernel, setting.device)))
 
     def tile_ns(self, kernel: Kernel, device: Device) -> int:
         """One block, beside as many of its own kind as are resident."""

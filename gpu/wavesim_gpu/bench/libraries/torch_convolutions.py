@@ -6,7 +6,7 @@ into the convolution; residual and ReLU are torch's own kernels behind it. Where
 colours first, torch's convolution gets the colours as they are.
 """
 
-from typing import Any
+from typing import Any, cast
 
 from wavesim.model.buffers import uses_of
 from wavesim.model.stage import Stage
@@ -25,17 +25,17 @@ class TorchConvolutions:
         self._places = {(use.stage, use.operand): use.view.buffer for use in uses}
         self._given = {key: self._tensor(key, array) for key, array in operands.arrays.items()}
         for stage in operands.pipeline.stages:
-            if isinstance(stage.work, Conv2D) and stage.work.packs_rows:
-                self._unpack(stage, stage.work)
+            if getattr(stage.work, "packs_rows", False):
+                self._unpack(stage, cast("Conv2D", stage.work))
 
     def run(self) -> dict[str, Any]:
         """Every stage's outputs (pixels, filters), by buffer."""
         made: dict[str, Any] = {}
         for stage in self._operands.pipeline.stages:
-            if not isinstance(stage.work, Conv2D):  # packs images
+            if not stage.work.multiplies_weights:  # packs images
                 continue
             given = {name: self._read(stage, name, made) for name in stage.work.operands}
-            made[self._places[stage.name, "c"]] = self._computed(stage.work, given)
+            made[self._places[stage.name, "c"]] = self._computed(cast("Conv2D", stage.work), given)
         return made
 
     def _computed(self, work: Conv2D, given: dict[str, Any]) -> Any:

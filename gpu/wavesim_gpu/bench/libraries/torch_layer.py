@@ -6,7 +6,7 @@ values. `TorchGraph` captures many runs, on several sets of weights in turn, as 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from wavesim.model.stage import Stage
@@ -29,7 +29,7 @@ class TorchLayer:
         self._torch.backends.cuda.preferred_blas_library("cublaslt")
         self._given = {key: self._tensor(key, array) for key, array in operands.arrays.items()}
         for stage in operands.pipeline.stages:
-            if isinstance(stage.work, Gemm) and stage.work.activation in GATED:
+            if stage.work.is_product and stage.gemm.activation in GATED:
                 packed = self._given[stage.name, "b"]
                 halves = (packed[:, 0::2], packed[:, 1::2])
                 self._given[stage.name, "b"] = self._torch.cat(halves, dim=1).contiguous()
@@ -57,14 +57,13 @@ class TorchLayer:
         return made[view.buffer][:, view.column : view.column + columns]
 
     def _computed(self, work: Any, given: dict[str, Any]) -> dict[str, Any]:
-        if isinstance(work, Norm):
-            return self._norm(work, given)
-        if isinstance(work, Gemm):
-            return {"c": self._product(work, given)}
-        if isinstance(work, AttentionDecode):
-            return {"out": self._decode(work, given)}
-        assert isinstance(work, Attention)
-        return {"out": self._prefill(work, given)}
+        by_kind: dict[type, Callable[[Any, dict[str, Any]], dict[str, Any]]] = {
+            Norm: self._norm,
+            Gemm: lambda *both: {"c": self._product(*both)},
+            AttentionDecode: lambda *both: {"out": self._decode(*both)},
+            Attention: lambda *both: {"out": self._prefill(*both)},
+        }
+        return by_kind[type(work)](work, given)
 
     def _norm(self, work: Norm, given: dict[str, Any]) -> dict[str, Any]:
         functional = self._torch.nn.functional
