@@ -195,7 +195,7 @@ def recommend(
 
     Of plans whose predictions were scored on the device the one that promises most is recommended: its gain
     less half of the interval below. A plan whose predictions were scored on other devices only, or never, is
-    recommended only where it is predicted to gain more than that interval reaches. Among plans within half a
+    recommended only where what it surely gains is more than that interval reaches. Among plans within half a
     point, what CUDA guarantees comes first, then what is simpler. Raises `DescriptionError`.
     """
     bench = _Bench(pipeline, device, costs, _distinct(pipeline, orders), own, tuple(flags))
@@ -314,11 +314,11 @@ def promising(options: Sequence[Option], widened: Callable[[Option], Option] | N
         level = [option for option in options if option.forecast.support == support]
         if not level:
             continue
-        if chosen is not None and max(o.forecast.points for o in level) <= chosen.forecast.high:
+        if chosen is not None and max(o.forecast.sure_points for o in level) <= chosen.forecast.high:
             continue
         first = _best_first(level)[:CONTENDERS]
         best = _best_first(first if widened is None else [widened(option) for option in first])[0]
-        if chosen is None or best.forecast.points > chosen.forecast.high:
+        if chosen is None or best.forecast.sure_points > chosen.forecast.high:
             chosen = best
     return chosen
 
