@@ -1,7 +1,7 @@
 """Solutions to notebook 8."""
 
 from wavesim import Dependency, x, y
-from wavesim.teaching.graders.generator import tall_pair
+from wavesim.teaching.generator import tall_pair
 
 first, tall = tall_pair()
 

@@ -1,6 +1,6 @@
 """Solutions to notebook 15."""
 
-from wavesim.teaching.graders.proof import broken_ptx
+from wavesim.teaching.proof import broken_ptx
 
 ANSWERS = {
     # An acquiring poll. A fence.acq_rel.gpu between the loop and bar.sync would do as well.

@@ -1,7 +1,7 @@
 """Solutions to notebook 17."""
 
 from wavesim.sim.streams.program import RecordEvent, WaitEvent
-from wavesim.teaching.graders.stream_programs import CONSUME, EXTRA, PRODUCE
+from wavesim.teaching.stream_programs import CONSUME, EXTRA, PRODUCE
 
 ANSWERS = {
     # 1,125 µs; six to ten are within a hundredth of it.

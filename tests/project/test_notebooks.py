@@ -21,8 +21,8 @@ from wavesim import RowSync, SemaphoreSync, TileSync, compare, gpt3_mlp, simulat
 from wavesim.errors import DescriptionError, DeviceError
 from wavesim.model.device import load
 from wavesim.predict.defaults import default_costs
-from wavesim.teaching.assignment import score
 from wavesim.teaching.exercises import LESSONS, exercises_of
+from wavesim.teaching.policies import score
 from wavesim.teaching.use_gpu import measuring
 
 ROOT = Path(__file__).parents[2]

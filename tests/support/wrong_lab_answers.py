@@ -63,8 +63,8 @@ WRONG_LAB_ANSWERS: dict[str, list[tuple[Any, str]]] = {
         ((256, 8, 1, 1), "per thread"),
         ((4096, 128, 256, 1), "per block"),
         ((4096, 128, 16, 16), "per grid"),
-        ((4096, 16, 1), "four numbers"),
-        (4096, "four numbers"),
+        ((4096, 16, 1), "four values"),
+        (4096, "four values"),
     ],
     "21.2": [
         ((3072, 0), "places"),

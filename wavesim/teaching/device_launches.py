@@ -5,6 +5,7 @@ long all takes; `family()` is a parent with two children and two tail launches, 
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from wavesim.safe_io.annotated import typed
 from wavesim.sim.streams.device_launch_engine import simulate_launches
@@ -15,6 +16,7 @@ from wavesim.teaching.shown import Shown
 from wavesim.widgets.stream_explorers import LaunchPicture
 
 US = 1_000
+CALLS, LIMIT_NS = 3_072, 12_000  # of the exercises
 COMMAND = "python -m wavesim_gpu measure labs --only device_launch --out DIR"
 
 
@@ -73,3 +75,39 @@ def measured_launches() -> str:
     if found is None:
         return f"Not measured yet. With nvcc: {COMMAND}, then copy it to wavesim/sim/streams/{FILE.name}"
     return found.text()
+
+
+def _counts() -> dict[str, int]:
+    """Launches of 16 blocks of 256 threads by who launches."""
+    return {launcher: len(UnevenWork(launcher).grid().launches) for launcher in LAUNCHERS}
+
+
+def _pool() -> dict[str, int]:
+    """What is pending and what is lost of 3,072 calls when nothing can begin."""
+    pool = load_launch_machine().pool
+    return {"pool": pool, "lost": CALLS - pool}
+
+
+def _tail() -> dict[str, int]:
+    """When the first tail launch begins, and when the parent is complete."""
+    found = run(family())
+    begins = found.grid("first tail").start_ns // US
+    return {"parent_ends": 10, "begins": begins, "complete": found.end_ns // US}
+
+
+def _nesting(level: int) -> dict[str, int]:
+    """The deepest level all of whose launches fit into the pool at once, where each grid launches two."""
+    pool, launches = load_launch_machine().pool, 2**level
+    return {"pool": pool, "launches": launches, "fits": launches <= pool, "is_deepest": 2 * launches > pool}
+
+
+def _choice(who: str, threshold: int) -> dict[str, Any]:
+    """Who launches, and from how many items on, so that nothing is lost and all takes 12 us at most."""
+    launcher = next(known for known in LAUNCHERS if known == who)
+    found = uneven(launcher, threshold)
+    taken = f"{launcher}, from {threshold:,} on: {found.end_ns / US:,.1f} µs"
+    is_fast = found.end_ns <= LIMIT_NS
+    return {"taken": taken, "lost": found.lost, "is_whole": not found.lost, "is_fast": is_fast}
+
+
+GRADERS = {"21.1": _counts, "21.2": _pool, "21.3": _tail, "21.4": _nesting, "21.5": _choice}

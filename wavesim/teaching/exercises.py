@@ -1,15 +1,20 @@
 """Exercises that grade themselves: a wrong answer fails with a hint, never with the solution.
 
-Example: `check("2.1", 264)` shows "2.1: right. Two blocks on each of 132 SMs"; `check("2.1", 132)` raises
-`WrongAnswer` with a hint, in one line and without a traceback; `check("2.1", ...)` says that it is open,
-so that a notebook that nobody has answered yet still runs from top to bottom.
+Example: `check("2.1", 264)` shows "2.1: right. 132 SMs × 2 blocks"; `check("2.1", 132)` raises `WrongAnswer`
+with a hint, in one line and without a traceback; `check("2.1", ...)` says that it is open, so that a notebook
+that nobody has answered yet still runs from top to bottom. Tasks and hints are in `exercises.toml`; a module of
+its own works out each lesson's facts, which answers are compared with, and grades what is no value.
 """
 
-from collections.abc import Callable, Collection
+import re
+import tomllib
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from importlib import import_module
 from math import isfinite
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 from wavesim.errors import DescriptionError, WavesimError
@@ -17,24 +22,24 @@ from wavesim.safe_io.annotated import require_types, typed
 from wavesim.safe_io.escaping import Markup, element
 from wavesim.teaching.solved_file import remember
 
-# Notebook number -> the module with its graders.
+# Notebook number -> the module with its facts and graders, by exercise in `GRADERS`.
 LESSONS = {
     1: "start",
-    2: "waves",
-    3: "streams",
+    2: "wave_steps",
+    3: "readiness",
     4: "launch_order",
     5: "memory",
     6: "orders",
     7: "policies",
     8: "generator",
-    9: "rivals",
-    10: "paper",
+    9: "rival_plans",
+    10: "paper_tables",
     11: "measured",
     12: "profiles",
-    13: "triton",
+    13: "triton_pair",
     14: "several_gpus",
     15: "proof",
-    16: "layers",
+    16: "attention_rows",
     17: "stream_programs",
     18: "staying",
     19: "latency",
@@ -42,6 +47,8 @@ LESSONS = {
     21: "device_launches",
     22: "waiting",
 }
+MOST = 1_000_000  # of a number that has no bound of its own
+MANY = {2: "two", 3: "three", 4: "four"}
 
 
 class WrongAnswer(WavesimError, AssertionError):  # noqa: N818  # a word for readers
@@ -119,9 +126,72 @@ def exercise(number: str) -> Exercise:
 @typed
 def exercises_of(lesson: int) -> tuple[Exercise, ...]:
     """All exercises of a notebook, by its number."""
-    module = import_module(f"wavesim.teaching.graders.{LESSONS[lesson]}")
-    found: tuple[Exercise, ...] = module.EXERCISES
-    return found
+    graders = import_module(f"wavesim.teaching.{LESSONS[lesson]}").GRADERS
+    return tuple(
+        Exercise(entry["number"], entry["task"], _grade(entry, graders[entry["number"]]))
+        for entry in _entries()
+        if entry["number"].partition(".")[0] == str(lesson)
+    )
+
+
+@cache
+def _entries() -> list[dict[str, Any]]:
+    table = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    entries: list[dict[str, Any]] = table["exercises"]
+    return entries
+
+
+def _grade(entry: Mapping[str, Any], grader: Callable[..., Any]) -> Callable[[Any], str]:
+    return partial(_graded, entry, grader) if "parts" in entry else grader
+
+
+def _graded(entry: Mapping[str, Any], facts_of: Callable[..., Mapping[str, Any]], answer: Any) -> str:
+    """Why values are right. `facts_of` takes them all where there is one, or where checks are of them all."""
+    parts, together = entry["parts"], entry.get("checks", [])
+    given = several(answer, len(parts), entry["asks"]) if len(parts) > 1 else [answer]
+    values = list(map(_value, parts, given)) if together or len(parts) == 1 else []
+    facts = facts_of(*values)
+    for check_of_all in together:
+        _check(check_of_all, None, {}, facts)
+    for place in entry.get("order", range(len(parts))):
+        value = _value(parts[place], given[place])
+        for check_of_part in parts[place]["checks"]:
+            _check(check_of_part, value, parts[place], facts)
+    return _text(entry["right"], given[0] if len(parts) > 1 else value, facts)
+
+
+def _value(part: Mapping[str, Any], given: Any) -> Any:
+    """A value of the kind that is asked for. Raises `WrongAnswer`."""
+    kind = part.get("kind", "whole")
+    if kind == "whole":
+        return whole(given, part["low"], part.get("high", MOST))
+    if kind == "number":
+        return number(given, part["of"])
+    return word(given, part["known"]) if kind == "word" else given
+
+
+def _check(check: Sequence[str], value: Any, part: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
+    operation, name, hint = check
+    fact = facts[name]
+    if operation in ("is", "not"):
+        is_right = _is_near(value, fact, part) is (operation == "is")
+    elif operation == "true":
+        is_right = bool(fact)
+    else:
+        is_right = value >= fact if operation == "least" else value <= fact
+    if not is_right:
+        raise WrongAnswer(_text(hint, value, facts))
+
+
+def _is_near(value: Any, fact: Any, part: Mapping[str, Any]) -> bool:
+    if not (_is_number(value) and _is_number(fact)):
+        return bool(value == fact)
+    return bool(abs(value - fact) <= part.get("within", 0) + part.get("share", 0) * abs(fact))
+
+
+def _text(words: str, given: Any, facts: Mapping[str, Any]) -> str:
+    """The words with their facts; per cent stand apart from their number."""
+    return re.sub(r"(?<=\d)%", " %", words.format(given=given, **facts))
 
 
 def require(is_right: bool, hint: str) -> None:
@@ -163,11 +233,11 @@ def _is_number(answer: Any) -> bool:
     return isinstance(answer, Real) and not isinstance(answer, bool) and isfinite(answer)
 
 
-def pair(answer: Any, meaning: str) -> tuple[Any, Any]:
-    """The answer as a pair, "4" in quotes as 4. Raises `WrongAnswer` that says what the two are."""
-    require(isinstance(answer, tuple | list) and len(answer) == 2, f"two values are asked for: {meaning}.")
-    first, second = map(_unquoted, answer)
-    return first, second
+def several(answer: Any, count: int, meaning: str) -> list[Any]:
+    """So many values, "4" in quotes as 4. Raises `WrongAnswer` that says what they are."""
+    is_many = isinstance(answer, tuple | list) and len(answer) == count
+    require(is_many, f"{MANY[count]} values are asked for: {meaning}.")
+    return list(map(_unquoted, answer))
 
 
 def _unquoted(answer: Any) -> Any:

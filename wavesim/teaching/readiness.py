@@ -5,23 +5,33 @@ stays at zero until its last tile is done; the area between the two is what the 
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
 from wavesim.errors import DescriptionError
+from wavesim.model import device as devices
 from wavesim.model.pipeline import Pipeline
+from wavesim.plan.plan import StreamSync
+from wavesim.predict.defaults import default_costs
 from wavesim.safe_io.annotated import typed
 from wavesim.safe_io.bounds import real
 from wavesim.safe_io.escaping import Markup
+from wavesim.sim.simulation import simulate
+from wavesim.trace.metrics import metrics_of
 from wavesim.trace.trace import IntArray, Trace
 from wavesim.view.canvas import Props, axis, base_layout, heading
 from wavesim.view.figure import figure_of
 from wavesim.view.theme import Theme, find_theme
 from wavesim.view.time_unit import unit_for
 from wavesim.view.wording import provenance, workload_text
+from wavesim.workloads.gpt3 import gpt3_mlp
 
 LEFT, RIGHT, BOTTOM, PLOT_HEIGHT = 70, 30, 104, 300
+SLOTS, COLUMNS, CONSUMER_COLUMNS = 132, 24, 48  # of the exercises
+FULL = 0.97
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,3 +117,33 @@ def _curve(times: IntArray, end_ns: int, unit_ns: float, name: str, colour: str)
         "line": {"shape": "hv", "width": 2.5, "color": colour},
         "hovertemplate": Markup("%{{y}} tiles: {} at %{{x:,.1f}}<extra></extra>").format(name),
     }
+
+
+def _ready_tiles(_: int) -> dict[str, Any]:
+    """At 1,536 tokens: gemm2 tiles whose inputs are in memory when gemm1's full waves have ended."""
+    rows = 1536 // 128
+    waves = (rows * COLUMNS - 1) // SLOTS
+    finished = waves * SLOTS // COLUMNS
+    facts = {"none": 0, "ready": finished * CONSUMER_COLUMNS, "waves": waves, "finished": finished}
+    return {**facts, "rows": rows, "columns": COLUMNS, "slots": SLOTS, "reads": CONSUMER_COLUMNS}
+
+
+@lru_cache(maxsize=1)
+def _bound() -> float:
+    """The most that any plan can gain over one stream of an H200 at 1,024 tokens, in points."""
+    pipeline, device = gpt3_mlp(1024), devices.default_device()
+    trace = simulate(pipeline, StreamSync(), device, default_costs(pipeline, device)[0])
+    return 100 * (1 - metrics_of(trace).busy_utilisation)
+
+
+def _free_boundary(tokens: int) -> dict[str, Any]:
+    """Tiles of both kernels, and how many of them are in the last wave."""
+    facts: dict[str, Any] = {"is_multiple": tokens % 128 == 0, "slots": SLOTS}
+    for name, columns in (("gemm1", COLUMNS), ("gemm2", CONSUMER_COLUMNS)):
+        tiles = tokens // 128 * columns
+        last = (tiles - 1) % SLOTS + 1
+        facts |= {name: tiles, f"{name}_last": last, f"{name}_fills": last >= FULL * SLOTS}
+    return facts
+
+
+GRADERS = {"3.1": _ready_tiles, "3.2": lambda _: {"bound": _bound()}, "3.3": _free_boundary}

@@ -4,8 +4,11 @@ Example: GPT-3's MLP at 1,024 tokens: dependent launch gains 0.2 points, Stream-
 an H200 measured 12. All predictions use the same tile times; only the semaphores have been measured there.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import ceil
+from pathlib import Path
+from typing import Any
 
 from wavesim.model import device as devices
 from wavesim.model.pipeline import Pipeline
@@ -14,6 +17,7 @@ from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan, StreamSync
 from wavesim.predict.defaults import default_costs
 from wavesim.predict.prediction import improvement_points, measured_improvement
+from wavesim.recordings.measured_pairs import FILE, measured_pairs_from
 from wavesim.recordings.shipped import find_case
 from wavesim.safe_io.annotated import typed
 from wavesim.sim.simulation import simulate
@@ -23,6 +27,20 @@ from wavesim.workloads.gpt3 import gpt3_mlp
 
 PLANS = ("stream", "pdl:0.05", "stream-k", "persistent-stream", "row", "tile", "persistent")
 SPLIT_K = 2
+WORKLOAD, BASELINE = "gpt3-mlp", "stream"
+# The benchmark's names in words; every candidate runs in the tiles and order that were fastest for it.
+CANDIDATES = {
+    "stream": "Persistent kernels, stream sync",
+    "stream per tile": "A block per tile, stream sync",
+    "pdl": "Persistent kernels, dependent launch",
+    "stream-k": "Stream-K, stream sync",
+    "row": "Row semaphores",
+    "tile": "Tile semaphores",
+    "persistent": "One persistent kernel, its best semaphores",
+    "cublaslt": "cuBLASLt",
+}
+SHOWN = (128, 256, 768, 1024, 1280, 1792, 2560, 3328, 4096)  # tokens, of the twenty in a full benchmark
+SMS, TILES, CHUNKS = 132, 96, 192  # of the exercises
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,3 +112,50 @@ def rivals_table(sizes: Sequence[int]) -> Shown:
 def _cell(rival: Rival) -> str:
     measured = "" if rival.measured_points is None else f" ({rival.measured_points:+.1f})"
     return f"{rival.predicted_points:+.1f}{measured}"
+
+
+@typed
+def measured_pairs(path: Path = FILE) -> Shown:
+    """The summary's GPT-3 pairs as a table. Raises `RecordingError` for a file that is no summary."""
+    found = measured_pairs_from(path)
+    sizes = found.median_ns.get(WORKLOAD, {})
+    times = {tokens: sizes[tokens] for tokens in SHOWN if BASELINE in sizes.get(tokens, {})}
+    titles = (
+        f"{found.device}, {found.date[:10]}, measured: µs (points over stream sync)",
+        *(f"{tokens:,} tokens" for tokens in times),
+    )
+    cells = tuple(
+        (words, *(_time_text(of_size, name) for of_size in times.values()))
+        for name, words in CANDIDATES.items()
+    )
+    return Shown(titles, cells)
+
+
+def _time_text(of_size: Mapping[str, int], name: str) -> str:
+    if name not in of_size:
+        return "-"
+    points = 100 * (1 - of_size[name] / of_size[BASELINE])
+    return f"{of_size[name] / 1e3:.0f}" + ("" if name == BASELINE else f" ({points:+.1f})")
+
+
+def _slot_efficiency(slices: int) -> float:
+    """The part of the slots that 96 tiles in so many slices use, all slices alike."""
+    blocks = TILES * slices
+    return blocks / (SMS * ceil(blocks / SMS))
+
+
+def _split_k(slices: int) -> dict[str, Any]:
+    """The fewest split-K slices, 1 to 6, with which 96 tiles use 95 % of the slots of 132 SMs."""
+    blocks, used = TILES * slices, _slot_efficiency(slices)
+    are_fewest = slices == 1 or _slot_efficiency(slices - 1) < 0.95
+    facts = {"blocks": blocks, "waves": blocks / SMS, "used": 100 * used}
+    return {**facts, "fill": used >= 0.95, "are_fewest": are_fewest}
+
+
+def _stream_k(_: int) -> dict[str, Any]:
+    """192 tiles of 192 chunks of K on 132 SMs: the most chunks that one SM computes under Stream-K."""
+    even = ceil(192 * CHUNKS / SMS)
+    return {"two_tiles": 2 * CHUNKS, "even": even, "tiles": even / CHUNKS, "sms": SMS}
+
+
+GRADERS = {"9.1": _split_k, "9.2": _stream_k}

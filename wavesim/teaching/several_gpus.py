@@ -6,6 +6,7 @@ Example: `measured()` is the table of the GEMM, of NCCL's all-reduce and of both
 
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import wavesim.recordings
 from wavesim.model.device import default_device
@@ -14,7 +15,7 @@ from wavesim.safe_io.annotated import typed
 from wavesim.sim.peers.prediction import PeerForecast, forecast, one_gemm
 from wavesim.sim.peers.simulation import simulate_peers
 from wavesim.sim.peers.two_gpu_tables import measured_on, measured_tables
-from wavesim.sim.peers.way import PeerWay
+from wavesim.sim.peers.way import PeerWay, parse_way
 from wavesim.teaching.shown import Shown
 from wavesim.trace.trace import Trace
 from wavesim.work.collective import Collective
@@ -22,6 +23,7 @@ from wavesim.work.collective.host import Host
 
 COLUMNS, DEPTH = 12_288, 6_144  # of the measured product
 RECORDING = Path(wavesim.recordings.__file__).parent / "two-gpus" / "calls" / "stores-2048.npz"
+ROWS, SHARE, MOST_US = 2_048, 0.85, 490  # of the exercises
 RECORDED_SIZE = (2048, 8192, 4096)  # m, n, k of its product
 
 
@@ -107,3 +109,45 @@ def late(us: int, limit_us: int = 10_000) -> int:
     host = Host(2, link(), {"gemm": Collective()}, (0, 1_000 * us))
     one = one_gemm(256, 4_096, 1_024, device)
     return simulate_peers(one, host, PeerWay("stores", 8), device, limit_ns=1_000 * limit_us).makespan_ns
+
+
+def _limit(_: float) -> dict[str, Any]:
+    """What hiding all of the all-reduce would gain at 2,048 rows, from the measured table."""
+    row = next(row for row in measured_tables()["sequence"] if row["m"] == ROWS)
+    taken = row["sequence"]
+    nothing = taken / (row["gemm"] + row["all_reduce"])
+    return {
+        "other_hidden": taken / row["all_reduce"],
+        "nothing_hidden": nothing,
+        "best": taken / row["gemm"],
+    }
+
+
+def _sent() -> dict[str, Any]:
+    """MB that leave a GPU in a two-shot all-reduce over two and over eight GPUs."""
+    size = 2 * ROWS * COLUMNS / 1e6
+    return {"two": size, "eight": size * 7 / 4}
+
+
+def _filling() -> dict[str, Any]:
+    """The least measured number of blocks that write, and that read, 85 % of what the link carries."""
+    rates = {"write": link().rates("write"), "read": link().rates("read")}
+    return {
+        access: min(count for count, rate in of_blocks.items() if rate >= SHARE * max(of_blocks.values()))
+        for access, of_blocks in rates.items()
+    }
+
+
+def _fast_way(answer: Any) -> dict[str, Any]:
+    """A way that takes 2,048 rows in 490 us at most, simulated. Raises `DescriptionError`."""
+    if not isinstance(answer, str):
+        return {"is_text": False}
+    word = parse_way(answer.strip()).word
+    found = simulated(word, ROWS)
+    last = found.times[-1]
+    taken, speedup = last.time_ns / 1e3, found.speedup(last)
+    facts = {"is_text": True, "word": word, "taken": taken, "most": MOST_US, "is_fast": taken <= MOST_US}
+    return {**facts, "speedup": speedup}
+
+
+GRADERS = {"14.1": _limit, "14.2": _sent, "14.3": _filling, "14.4": _fast_way}

@@ -7,6 +7,7 @@ one block has both long ones: 10 units. From a queue they take 7.
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 from wavesim.costs.cost_model import CostModel
 from wavesim.costs.persistent_costs import Dtype, estimated_costs
@@ -17,11 +18,13 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.plan import Plan, StreamSync
 from wavesim.plan.schedule import Persistent
-from wavesim.predict.wavernn import five_tests, rotated
+from wavesim.predict.wavernn import five_tests, rotated, trace_of
 from wavesim.recordings.wavernn_times import WavernnTimes, recorded_wavernn
 from wavesim.safe_io.annotated import typed
 from wavesim.safe_io.bounds import MOST_NS, real, whole
 from wavesim.sim.simulation import simulate
+from wavesim.teaching.exercises import require, several
+from wavesim.teaching.exercises import whole as whole_number
 from wavesim.teaching.shown import Shown
 from wavesim.trace.trace import Trace
 from wavesim.tuning.ranking import Tuning
@@ -30,10 +33,13 @@ from wavesim.workloads.wavernn import (
     LAYERS,
     OWN_CUT,
     PUBLISHED_CUT,
+    RECURRENT,
+    STEPS,
     WAY_TEXTS,
     WAYS,
     BlockRows,
     StepCycle,
+    cycles_of,
     pipeline_of,
     published_device,
 )
@@ -50,6 +56,8 @@ MAPPING_CUTS = (
     BlockRows(128, 64),
 )
 FULL_CYCLE = StepCycle(LAYERS)
+FEWEST_UNITS, BARRIER_WITHIN_NS = 5.0, 25
+BEST_CYCLE_NS = 1_350  # of the cuts and orders that `tuned_mapping` tries the best takes 1,323
 MEASURED_ALONE = {"words": "the same without a barrier", "cluster": "the same in one cluster of 16 blocks"}
 
 
@@ -129,3 +137,58 @@ def five_tests_table(dtype: Dtype = "int8", measured: WavernnTimes | None = None
 
 def _measured_text(ns: float | None) -> str:
     return "not measured yet" if ns is None else f"{ns / 1e3:.0f}"
+
+
+def _grade_task_order(answer: Any) -> str:
+    """An order of the eight tasks in which a queue for four blocks takes the least."""
+    is_list = isinstance(answer, Sequence) and not isinstance(answer, str)
+    require(is_list, f"{answer!r} is no list of tasks.")
+    are_these = all(isinstance(task, int | float) for task in answer) and sorted(answer) == sorted(TASKS)
+    require(are_these, f"give the same eight tasks, {TASKS}, in another order.")
+    units = queued(answer).makespan_ns / UNIT_NS
+    require(units <= FEWEST_UNITS, f"{units:g} units from the queue. Which tasks had better not begin late?")
+    return "Both long tasks begin at once, and the short ones fill the other two blocks."
+
+
+def _cycles() -> dict[str, int]:
+    """Cycles of 32 steps of five batches: one product at a time, and pipelined."""
+    return {"alone": len(cycles_of("persistent", STEPS)), "pipelined": len(cycles_of("both", STEPS))}
+
+
+@cache
+def _break_even_ns() -> float:
+    """The barrier at which staying takes as long as launching every cycle, on an H200, int8."""
+    costs = estimated_costs(default_device(), "int8")
+    others = costs.total_ns("both", STEPS) - costs.barrier_ns * (len(cycles_of("both", STEPS)) - 1)
+    return (costs.total_ns("pipeline", STEPS) - others) / (len(cycles_of("both", STEPS)) - 1)
+
+
+def _barrier(_: int) -> dict[str, float]:
+    """The longest barrier with which staying is still no slower, within 25 ns."""
+    return {
+        "slowest": _break_even_ns() + BARRIER_WITHIN_NS,
+        "fastest": _break_even_ns() - BARRIER_WITHIN_NS,
+    }
+
+
+def _grade_mapping(answer: Any) -> str:
+    """(rows of a block of R, number of the block issued first) with which a T4's full cycle is short."""
+    rows, first = several(answer, 2, "rows of a block of R, the block that is issued first")
+    cut = BlockRows(whole_number(rows, 8, RECURRENT.rows) // 8 * 8, 64)
+    require(rows % 8 == 0, f"{rows} rows: tensor cores take rows in eights.")
+    first = whole_number(first, 0, cut.all_blocks - 1)
+    blocks = cut.blocks(RECURRENT)
+    sms = published_device().sm_count
+    require(blocks <= sms, f"{blocks} blocks of R on {sms} SMs: some SM has two, and all wait for it.")
+    device = published_device()
+    costs = estimated_costs(device, "int8", cut)
+    cycle = trace_of([FULL_CYCLE], "both", device, costs, cut, order=rotated(first)).makespan_ns
+    require(
+        cycle <= BEST_CYCLE_NS,
+        f"a cycle takes {cycle:,} ns. Look for an SM that has a block of R and another beside it, or for a "
+        "block of R that is too long by itself.",
+    )
+    return f"{blocks} SMs have a block of R each, the others two of the small ones: {cycle:,} ns, simulated."
+
+
+GRADERS = {"18.1": _grade_task_order, "18.2": _cycles, "18.3": _barrier, "18.4": _grade_mapping}

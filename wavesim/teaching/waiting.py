@@ -5,18 +5,22 @@ block; `is_safe("a")` says of a protocol whether its consumer reads the new tile
 """
 
 from functools import cache
+from typing import Any
 
 from wavesim.costs.waiting_places import SHIPPED, places_on, shipped_places
 from wavesim.errors import DescriptionError
 from wavesim.litmus.enumeration import outcomes
 from wavesim.litmus.program import LitmusTest, LitmusThread
 from wavesim.model.device import default_device
-from wavesim.predict.cluster_semaphores import SemaphorePlaces
+from wavesim.plan.tile_groups import groups_of
+from wavesim.predict.cluster_semaphores import SemaphorePlaces, placement_of
 from wavesim.safe_io.annotated import typed
 from wavesim.safe_io.bounds import shown
+from wavesim.teaching.exercises import require
 from wavesim.teaching.shown import Shown
 from wavesim.widgets.explorer import require_offered
 from wavesim.widgets.place_explorer import BLOCKS, placed_ns, places_of
+from wavesim.workloads.gpt3 import gpt3_mlp
 
 COMMAND = "python -m wavesim_gpu measure labs --only waiting_places --out DIR"
 SIZES = (768, 1024, 2048, 3072)
@@ -32,6 +36,15 @@ PROTOCOLS = {
         "mbarrier.try_wait.acquire.cluster",
     ),
 }
+# A hand-over in round figures: the post's fence, the way by L2 and in a cluster, a look there and at home.
+FENCE_NS, FAR_NS, NEAR_NS, FAR_LOOK_NS, NEAR_LOOK_NS = 600, 600, 100, 200, 20
+SMS, TOKENS, FEW_TOKENS, CLUSTERS = 132, 1024, 768, (16, 8)
+HINTS = {
+    "a": "In whose scope is the other block?",
+    "b": "Is the block that arrived within the wait's scope?",
+    "d": "What does st.async publish besides its own word?",
+}
+POLL_BYTES, POLL_NS, L2_BYTES_PER_NS = 32, 150, 9_000
 
 
 def tile_costs() -> Shown:
@@ -102,3 +115,62 @@ def measured_places() -> str:
     if found is None:
         return f"Not measured yet. On a GPU: {COMMAND}, then copy it to wavesim/costs/{SHIPPED.name}"
     return found.text()
+
+
+def _hand_over(_: float) -> dict[str, float]:
+    """Nanoseconds won per hand-over by moving the flag."""
+    way, look = FAR_NS - NEAR_NS, FAR_LOOK_NS - NEAR_LOOK_NS
+    return {"with_fence": way + look + FENCE_NS, "way": way, "look": look, "won": way + look}
+
+
+def _grade_scopes(answer: Any) -> str:
+    """The letters of the protocols that can only return the new tile."""
+    letters = _letters(answer)
+    wrong = sorted(letter for letter in letters if not is_safe(letter))
+    missing = sorted(letter for letter in PROTOCOLS if is_safe(letter) and letter not in letters)
+    require(not wrong, f"{', '.join(wrong)} may return the old tile. {HINTS.get(''.join(wrong[:1]), '')}")
+    require(not missing, f"of those left out {len(missing)} can only return the new tile.")
+    return "Both ends name the cluster, and something orders the tile's store before the arrival."
+
+
+def _letters(answer: Any) -> set[str]:
+    if isinstance(answer, str):
+        words = answer.casefold().replace(",", " ").split()
+        answer = list(words[0]) if len(words) == 1 else words
+    is_many = isinstance(answer, set | frozenset | list | tuple | dict)
+    require(is_many, f"{answer!r}: give the letters of the protocols that are right, such as {{'a', 'b'}}.")
+    found = {one.strip().casefold() if isinstance(one, str) else one for one in answer}
+    unknown = [one for one in found if one not in PROTOCOLS]
+    require(not unknown, f"{unknown[0] if unknown else ''!r} is none of {', '.join(PROTOCOLS)}.")
+    return found
+
+
+def _groups() -> dict[str, int]:
+    """(tiles that must share a cluster, how many such groups)."""
+    groups = groups_of(gpt3_mlp(TOKENS))
+    return {"tiles": len(groups[0]), "groups": len(groups)}
+
+
+def _placement() -> dict[str, int]:
+    """SMs with work at 768 tokens with clusters of 16 and of 8."""
+    facts: dict[str, int] = {}
+    for blocks in CLUSTERS:
+        placement = placement_of(gpt3_mlp(FEW_TOKENS), blocks, SMS)
+        facts |= {f"in_{blocks}": placement.clusters * blocks, f"busy_{blocks}": placement.busy_sms}
+        facts["rows"] = placement.groups
+    return facts
+
+
+def _polls(percent: float) -> dict[str, Any]:
+    """Percent of the L2's bandwidth that polling takes."""
+    truth = 100 * SMS * POLL_BYTES / POLL_NS / L2_BYTES_PER_NS
+    return {"percent": truth, "is_percent": abs(100 * percent - truth) > 0.02}
+
+
+GRADERS = {
+    "22.1": _hand_over,
+    "22.2": _grade_scopes,
+    "22.3": _groups,
+    "22.4": _placement,
+    "22.5": _polls,
+}

@@ -4,14 +4,17 @@ Example: up to 132 blocks take one tile time on 132 SMs, the 133rd doubles it, a
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
 from wavesim.costs.cost_model import CostModel
 from wavesim.errors import DescriptionError
+from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.model.kernel import Block, Grid, Kernel
+from wavesim.model.occupancy import allocation, carveout_level, occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.plan import StreamSync
@@ -24,6 +27,10 @@ from wavesim.view.figure import figure_of
 from wavesim.view.theme import Theme, find_theme
 
 LEFT, RIGHT, BOTTOM, PLOT_HEIGHT = 70, 30, 104, 300
+# Of the exercises: two blocks to an SM, and a pair that is to share one.
+WIDE = Block(threads=128, registers=128, dynamic_shared_bytes=100 * 1024)
+BIG, SMALL = (Block(256, 64, 0, size * 1024) for size in (150, 20))
+WANTED_BLOCKS = 3
 
 
 @typed
@@ -100,3 +107,48 @@ def _words(slots: int, per_sm: int, sharing: tuple[float, ...]) -> tuple[str, st
         f"{slots} slots: a second block on an SM adds part of a tile time, a new wave a whole one",
         "tiles take equally long but where they share an SM",
     )
+
+
+def _one_wave(_: int) -> dict[str, Any]:
+    """The most blocks of `WIDE` that an H200 runs in one wave."""
+    device = devices.default_device()
+    found = occupancy_of(device, WIDE)
+    slots = device.sm_count * found.blocks_per_sm
+    return {
+        "sms": device.sm_count,
+        "per_sm": found.blocks_per_sm,
+        "slots": slots,
+        "limiter": found.limiter,
+    }
+
+
+def _shared_bytes(size: int) -> dict[str, Any]:
+    """The most dynamic shared memory with which three blocks of 128 threads, 64 registers fit on an SM."""
+    device = devices.default_device()
+    facts = {
+        "per_block": device.shared_bytes_per_block,
+        "per_sm": device.shared_bytes_per_sm,
+        "third": device.shared_bytes_per_sm // WANTED_BLOCKS,
+        "reserved": device.reserved_shared_bytes_per_block,
+    }
+    if size >= device.shared_bytes_per_block:
+        return {**facts, "fit": False, "blocks": 1}
+    now, more = (
+        occupancy_of(device, Block(128, 64, dynamic_shared_bytes=size + extra)).blocks_per_sm
+        for extra in (0, 1)
+    )
+    return {**facts, "fit": now >= WANTED_BLOCKS, "blocks": now, "are_most": more < WANTED_BLOCKS}
+
+
+def _carveout(size: int) -> dict[str, Any]:
+    """The smallest carve-out level at which `BIG` and `SMALL` share an SM."""
+    device = devices.default_device()
+    wanted, levels = (
+        sum(allocation(device, block).shared_bytes for block in (BIG, SMALL)),
+        device.carveouts_bytes,
+    )
+    facts = {"is_level": size in levels, "levels": levels, "wanted": wanted}
+    return {**facts, "level": carveout_level(device, wanted)}
+
+
+GRADERS = {"2.1": _one_wave, "2.2": _shared_bytes, "2.3": _carveout}

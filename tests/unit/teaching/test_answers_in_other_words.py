@@ -20,10 +20,10 @@ from wavesim.plan.order import parse_order
 from wavesim.plan.parsing import parse_plan
 from wavesim.sim.streams.program import RecordEvent, WaitEvent
 from wavesim.teaching.exercises import LESSONS, WrongAnswer, check, exercises_of
-from wavesim.teaching.graders.generator import tall_pair
-from wavesim.teaching.graders.proof import broken_ptx
-from wavesim.teaching.graders.stream_programs import CONSUME, EXTRA, PRODUCE
+from wavesim.teaching.generator import tall_pair
 from wavesim.teaching.litmus import fence, load, post, store, wait
+from wavesim.teaching.proof import broken_ptx
+from wavesim.teaching.stream_programs import CONSUME, EXTRA, PRODUCE
 
 ANSWERS = tomllib.loads(Path(__file__).with_name("answers_in_other_words.toml").read_text())
 STAGE = "threads = {threads}\nregisters = {registers}\nshared_bytes = {shared}\n"

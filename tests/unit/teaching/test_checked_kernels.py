@@ -17,8 +17,7 @@ from wavesim.teaching.checked_kernels import (
     kernel_shown,
     listing_of,
 )
-from wavesim.teaching.hangs import hang_case, with_schedulers
-from wavesim.teaching.tile_handover import OTHER_GPU, SAME_BLOCK, handover, tiles_read
+from wavesim.teaching.proof import OTHER_GPU, SAME_BLOCK, handover, hang_case, tiles_read, with_schedulers
 
 BROKEN = "tile_pair.no-acquire.WAIT-volatile"
 

@@ -24,10 +24,10 @@ from wavesim import (
 from wavesim.sim.streams.program import RecordEvent, SynchronizeDevice, WaitEvent
 from wavesim.teaching import WrongAnswer, check
 from wavesim.teaching.exercises import LESSONS, exercise, exercises_of
-from wavesim.teaching.graders.generator import tall_pair
-from wavesim.teaching.graders.proof import broken_ptx
-from wavesim.teaching.graders.stream_programs import CONSUME, EXTRA, PRODUCE
+from wavesim.teaching.generator import tall_pair
 from wavesim.teaching.litmus import fence, load, post, store, wait
+from wavesim.teaching.proof import broken_ptx
+from wavesim.teaching.stream_programs import CONSUME, EXTRA, PRODUCE
 
 ROOT = Path(__file__).parents[3]
 SOLUTIONS = {

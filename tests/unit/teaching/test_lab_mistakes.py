@@ -19,8 +19,8 @@ from wavesim.sm.loads import LoadLoop
 from wavesim.sm.machine import SmMachine, machine_of
 from wavesim.teaching import Prediction, check
 from wavesim.teaching.checked_kernels import checked, hoisted, kernel_shown
-from wavesim.teaching.graders.orders import consumer_megabytes
 from wavesim.teaching.litmus import wait
+from wavesim.teaching.orders import consumer_megabytes
 from wavesim.teaching.paper_tables import table
 from wavesim.teaching.published_gains import median_error, published_rows
 from wavesim.teaching.readiness import readiness_of
@@ -147,7 +147,7 @@ def test_a_mistake_in_a_lab_says_what_there_is(attempt, words):
 
 # What is no explorer's and no cell's: the machinery behind them.
 INNER = {"cell_errors", "progress_table", "quiz", "shown", "solved_file"}
-INNER_FUNCTIONS = {"exercises": {"require", "whole", "number", "word", "plain", "pair"}}
+INNER_FUNCTIONS = {"exercises": {"require", "whole", "number", "word", "plain", "several"}}
 
 
 def called_in_cells():

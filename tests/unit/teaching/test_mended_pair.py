@@ -2,8 +2,8 @@
 
 import pytest
 
-from wavesim.teaching import WrongAnswer
-from wavesim.teaching.graders.proof import broken_ptx, grade_mended
+from wavesim.teaching import WrongAnswer, check
+from wavesim.teaching.proof import broken_ptx
 
 BROKEN = broken_ptx()
 POLL, ACQUIRE, FENCE = "ld.volatile.global.u32 \t%r3, [%rd1];", "ld.acquire.gpu", "fence.acq_rel.gpu;"
@@ -41,11 +41,11 @@ WRONG = {
 @pytest.mark.parametrize("way", RIGHT)
 def test_a_mended_wait_is_right(way):
     assert RIGHT[way] != BROKEN
-    assert "Nothing is wrong" in grade_mended(RIGHT[way])
+    assert "Nothing is wrong" in check("15.1", RIGHT[way]).text
 
 
 @pytest.mark.parametrize("way", WRONG)
 def test_a_way_round_the_wait_is_wrong(way):
     assert WRONG[way] not in (BROKEN, MENDED)
     with pytest.raises(WrongAnswer):
-        grade_mended(WRONG[way])
+        check("15.1", WRONG[way])

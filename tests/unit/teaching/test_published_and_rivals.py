@@ -7,11 +7,10 @@ import pytest
 from wavesim.errors import DescriptionError, RecordingError
 from wavesim.model.occupancy import occupancy_of
 from wavesim.recordings.published_rows import published_runs
-from wavesim.teaching.hopper_pairs import measured_pairs
 from wavesim.teaching.paper_tables import table, wave_counts
 from wavesim.teaching.published_gains import held_out, median_error, published_gain, published_rows
 from wavesim.teaching.published_view import PublishedView
-from wavesim.teaching.rival_plans import rivals, split_in_k
+from wavesim.teaching.rival_plans import measured_pairs, rivals, split_in_k
 from wavesim.workloads.gpt3 import gpt3_mlp
 
 

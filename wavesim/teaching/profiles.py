@@ -1,4 +1,4 @@
-"""Exercises of notebook 12: what the best pair is worth to the whole, and a pair of one's own in TOML."""
+"""Notebook 12: what the best pair is worth to the whole, and a pair of one's own in TOML."""
 
 import tempfile
 from functools import cache
@@ -13,7 +13,7 @@ from wavesim.predict.recommendation import verdict_on
 from wavesim.profile.advice import advise
 from wavesim.profile.profile_file import EXAMPLE, load_profile
 from wavesim.safe_io.writing import write_text
-from wavesim.teaching.exercises import Exercise, WrongAnswer, number, require
+from wavesim.teaching.exercises import WrongAnswer, require
 from wavesim.work.description.reader import Description, load_description
 
 GRIDS, TIMES_US = (Grid(24, 8), Grid(48, 8)), (310, 235)
@@ -27,20 +27,13 @@ def _shares_ns() -> tuple[float, float]:
     return advise(profile).pair(1).saving.likely_ns, profile.span_ns
 
 
-def grade_share(answer: Any) -> str:
+def _share(percent: float) -> dict[str, Any]:
     """Percent of the profiled time that tile sync saves if the first pair saves what is likely."""
-    percent = number(answer, "percent")
-    saving, span = _shares_ns()
-    share = 100 * saving / span
-    require(
-        abs(percent - share) < 0.02,
-        f"{percent:g} % of {span / 1e6:.1f} ms would be {percent * span / 1e8:.3f} ms. The "
-        "pair is likely to save `best.saving.likely_ns` in all, over all the times it runs.",
-    )
-    return f"{saving / 1e6:.2f} of {span / 1e6:.1f} ms. First of a ranking, and still not worth it."
+    saving, span = (ns / 1e6 for ns in _shares_ns())
+    return {"percent": 100 * saving / span, "saving": saving, "span": span, "would": percent * span / 100}
 
 
-def grade_description(answer: Any) -> str:
+def _grade_description(answer: Any) -> str:
     """A TOML text: 192 blocks in 8 rows, then 384, 256 threads, 232 registers, 96 KiB, on an H200."""
     require(isinstance(answer, str), "give the file's text, in triple quotes.")
     with tempfile.TemporaryDirectory() as folder:
@@ -86,7 +79,4 @@ def _require_rows(pipeline: Pipeline) -> None:
         )
 
 
-EXERCISES = (
-    Exercise("12.1", "Percent of the profiled time that the first pair is worth", grade_share),
-    Exercise("12.2", "A pair of kernels as TOML", grade_description),
-)
+GRADERS = {"12.1": _share, "12.2": _grade_description}

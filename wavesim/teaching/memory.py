@@ -1,10 +1,10 @@
-"""Exercises of notebook 5: a half-fenced litmus test, a protocol of one's own, and a row's value."""
+"""Notebook 5: a half-fenced litmus test, a protocol of one's own, and a row's value."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
 
 from wavesim.errors import DescriptionError
-from wavesim.teaching.exercises import Exercise, WrongAnswer, number, pair, require, whole
+from wavesim.teaching.exercises import WrongAnswer, number, require, several
 from wavesim.teaching.litmus import Litmus, Operation, guide_test, load, post, store, wait
 
 STALE = (("read", 0),)
@@ -13,7 +13,7 @@ CONSUMER = (wait("semaphore", 1, acquire=False), load("read", "tile"))
 FENCES = 2
 
 
-def grade_one_fence(answer: Any) -> str:
+def _grade_one_fence(answer: Any) -> str:
     """All outcomes (A, B) of the guide's test with a fence in the writer only."""
     given = _pairs(answer)
     found = {tuple(value for _, value in o) for o in guide_test(writer_fence=True).outcomes()}
@@ -33,14 +33,14 @@ def grade_one_fence(answer: Any) -> str:
 def _pairs(answer: Any) -> set[tuple[float, float]]:
     asked = "give a set of pairs (A, B), such as {(1, 2), (10, 20)}."
     require(isinstance(answer, Collection) and not isinstance(answer, str), asked)
-    for one in answer:
-        require(isinstance(one, tuple | list) and len(one) == 2, asked)
+    for pair in answer:
+        require(isinstance(pair, tuple | list) and len(pair) == 2, asked)
     return {(number(a, "A"), number(b, "B")) for a, b in answer}
 
 
-def grade_protocol(answer: Any) -> str:
+def _grade_protocol(answer: Any) -> str:
     """Two lists of operations, a producer's and a consumer's, that can only read 42."""
-    producer, consumer = pair(answer, "the producer's operations and the consumer's")
+    producer, consumer = several(answer, 2, "the producer's operations and the consumer's")
     test = _protocol(producer, consumer)
     outcomes = test.outcomes()
     require(bool(outcomes), "this never ends: the consumer waits for a value that nobody posts.")
@@ -49,7 +49,7 @@ def grade_protocol(answer: Any) -> str:
         raise WrongAnswer(f"it can read 0: {' → '.join(outcomes[STALE])}.")
     require(set(outcomes) == {(("read", 42),)}, f"outcomes are {list(outcomes)}; only read = 42 is right.")
     for name, given, wanted in (("producer", producer, PRODUCER), ("consumer", consumer, CONSUMER)):
-        kept = tuple(one for one in given if one.kind != "fence")
+        kept = tuple(step for step in given if step.kind != "fence")
         broken = "; ".join(map(str, wanted))
         require(kept == wanted, f"the {name} must still do what it did, and only get fences: {broken}.")
     fences = len(producer) + len(consumer) - len(PRODUCER) - len(CONSUMER)
@@ -70,26 +70,15 @@ def _protocol(producer: Sequence[Operation], consumer: Sequence[Operation]) -> L
         raise WrongAnswer(str(error)) from None
 
 
-def row_test(value: int) -> Litmus:
+def _row_value(value: int) -> dict[str, Any]:
     """Two producers of a row post one semaphore; the consumer waits for `value` and reads both tiles."""
     producers = {name: [store(name, 42), post("row_ready", release=True)] for name in ("left", "right")}
     consumer = [wait("row_ready", value, acquire=True), load("a", "left"), load("b", "right")]
-    return Litmus({**producers, "consumer": consumer}, {"left": 0, "right": 0, "row_ready": 0})
+    test = Litmus({**producers, "consumer": consumer}, {"left": 0, "right": 0, "row_ready": 0})
+    outcomes = test.outcomes()
+    stale = next((outcome for outcome in outcomes if dict(outcome) != {"a": 42, "b": 42}), None)
+    how = "" if stale is None else " → ".join(outcomes[stale])
+    return {"ends": bool(outcomes), "is_fresh": stale is None, "stale": stale, "how": how}
 
 
-def grade_value(answer: Any) -> str:
-    """The value at which a row of two tiles is ready."""
-    value = whole(answer, 0, 10)
-    outcomes = row_test(value).outcomes()
-    require(bool(outcomes), f"{value} posts never come: the consumer spins for ever.")
-    stale = [outcome for outcome in outcomes if dict(outcome) != {"a": 42, "b": 42}]
-    if stale:
-        raise WrongAnswer(f"it can read {stale[0]}: {' → '.join(outcomes[stale[0]])}.")
-    return "As many posts as tiles share the semaphore: fewer read too early, more never come."
-
-
-EXERCISES = (
-    Exercise("5.1", "The value at which a row of two tiles is ready", grade_value),
-    Exercise("5.2", "Outcomes (A, B) with a fence in the writer only", grade_one_fence),
-    Exercise("5.3", "A protocol of relaxed operations and fences that can only read 42", grade_protocol),
-)
+GRADERS = {"5.1": _row_value, "5.2": _grade_one_fence, "5.3": _grade_protocol}
