@@ -190,6 +190,8 @@ def _choices(asked: QuizQuestion) -> str:
 
 def hints_of(one: Exercise) -> list[str]:
     """What a grader can say of a wrong answer, with … for values, in the order of its source."""
+    if one.hints:
+        return list(one.hints)
     module = inspect.getmodule(one.grade)
     name = getattr(one.grade, "__name__", "")
     if module is None:

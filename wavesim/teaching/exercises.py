@@ -2,8 +2,8 @@
 
 Example: `check("2.1", 264)` shows "2.1: right. 132 SMs × 2 blocks"; `check("2.1", 132)` raises `WrongAnswer`
 with a hint, in one line and without a traceback; `check("2.1", ...)` says that it is open, so that a notebook
-that nobody has answered yet still runs from top to bottom. Tasks and hints are in `exercises.toml`; a module of
-its own works out each lesson's facts, which answers are compared with, and grades what is no value.
+that nobody has answered yet still runs from top to bottom. Tasks and hints are in `exercises.toml`; each
+lesson's module works out the facts that answers are compared with, and grades what is no value.
 """
 
 import re
@@ -76,11 +76,15 @@ class Feedback:
 
 @dataclass(frozen=True)
 class Exercise:
-    """One task. `grade` returns why an answer is right and raises `WrongAnswer` with a hint if it is not."""
+    """One task. `grade` returns why an answer is right and raises `WrongAnswer` with a hint if it is not.
+
+    `hints` are those of the table, with … for values.
+    """
 
     number: str
     task: str
     grade: Callable[[Any], str]
+    hints: tuple[str, ...] = ()
 
     def check(self, answer: Any) -> Feedback:
         """Feedback on a right or missing answer. Raises `WrongAnswer` for every other one."""
@@ -128,7 +132,7 @@ def exercises_of(lesson: int) -> tuple[Exercise, ...]:
     """All exercises of a notebook, by its number."""
     graders = import_module(f"wavesim.teaching.{LESSONS[lesson]}").GRADERS
     return tuple(
-        Exercise(entry["number"], entry["task"], _grade(entry, graders[entry["number"]]))
+        Exercise(entry["number"], entry["task"], _grade(entry, graders[entry["number"]]), _hints(entry))
         for entry in _entries()
         if entry["number"].partition(".")[0] == str(lesson)
     )
@@ -143,6 +147,13 @@ def _entries() -> list[dict[str, Any]]:
 
 def _grade(entry: Mapping[str, Any], grader: Callable[..., Any]) -> Callable[[Any], str]:
     return partial(_graded, entry, grader) if "parts" in entry else grader
+
+
+def _hints(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    parts = [entry, *entry.get("parts", [])]
+    hints = [hint for part in parts for _, _, hint in part.get("checks", [])]
+    told = (re.sub(r"\{[^}]*\}", "…", hint) for hint in hints)
+    return tuple(hint for hint in dict.fromkeys(told) if hint != "…")
 
 
 def _graded(entry: Mapping[str, Any], facts_of: Callable[..., Mapping[str, Any]], answer: Any) -> str:

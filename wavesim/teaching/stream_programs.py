@@ -80,8 +80,8 @@ def _grade_order(answer: Any) -> str:
     taken = _two_chunks(names).end_ns // US
     require(
         taken == _least_us(),
-        f"that takes {taken} µs, and {_least_us()} are possible. Which call stands at the front of the queue, "
-        "waiting, while a copy engine is idle?",
+        f"that takes {taken} µs, and {_least_us()} are possible. Which call stands at the front of the "
+        "queue, waiting, while a copy engine is idle?",
     )
     return f"{taken} µs: nothing that could run stands behind something that waits."
 
