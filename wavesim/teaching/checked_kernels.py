@@ -24,7 +24,7 @@ from wavesim.lint.sass import listing_of_sass
 from wavesim.safe_io.annotated import require_type, typed
 from wavesim.safe_io.escaping import Markup, element
 from wavesim.view.theme import LIGHT
-from wavesim.widgets.explorer import menu, require_offered
+from wavesim.widgets.explorer import Explorer, menu, require_offered
 from wavesim.widgets.words import Words
 
 # PTX and machine code of cases of lint's corpus; a test compares them with the corpus.
@@ -183,25 +183,19 @@ def _said(finding: Finding) -> str:
     return f"{finding.verdict}{rule}: {finding.why}"
 
 
-class LintExplorer(ipywidgets.VBox):
+class LintExplorer(Explorer):
     """A consumer that waits in one of several ways, with a fault or none, in PTX or machine code, checked."""
 
     @typed
     def __init__(self, wait: str = "ld.acquire", fault: str = "none") -> None:
-        wide = {"width": "28em"}
-        self.wait = menu("waits by", list(WAITS), wait, layout=wide)
-        self.fault = menu("fault", list(FAULTS), fault, layout=wide)
-        self.language = ipywidgets.ToggleButtons(options=list(LANGUAGES))
         self.table = Words()
-        for control in (self.wait, self.fault, self.language):
-            control.observe(lambda _: self._show(), names="value")
-        self._show()
-        super().__init__([self.wait, self.fault, self.language, self.table])
+        controls = {
+            "wait": menu("waits by", WAITS, wait),
+            "fault": menu("fault", FAULTS, fault),
+            "language": ipywidgets.ToggleButtons(options=list(LANGUAGES)),
+        }
+        super().__init__(controls, above=[self.table])
 
-    def _show(self) -> None:
+    def _say(self) -> None:
         name = f"{PAIR}.{FAULTS[self.fault.value]}{WAITS[self.wait.value]}"
         self.table.value = kernel_shown(name, CONSUMER, LANGUAGES[self.language.value])._repr_html_()
-
-    def html(self) -> Markup:
-        """What is shown, without the controls."""
-        return Markup(self.table.value)

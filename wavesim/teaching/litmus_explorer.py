@@ -4,14 +4,13 @@ Example: "A = 1, B = 20: possible, in 6 of 24 orders" becomes impossible with bo
 """
 
 from collections.abc import Iterable
-from typing import Any
 
 import ipywidgets
 
 from wavesim.safe_io.annotated import typed
 from wavesim.safe_io.escaping import BREAK, Markup, element
 from wavesim.teaching.litmus import Litmus, Outcome, guide_test, semaphore_test
-from wavesim.widgets.explorer import menu
+from wavesim.widgets.explorer import Explorer, menu
 from wavesim.widgets.words import Words
 
 CELL = "text-align:left;vertical-align:top;padding:2px 28px 2px 0;line-height:1.5"
@@ -64,22 +63,20 @@ def _listed(orders: list[tuple[str, ...]], count: int) -> Markup:
     return element("details", element("summary", f"{len(orders)} of {count}"), element("ol", lines))
 
 
-class LitmusExplorer(ipywidgets.VBox):
+class LitmusExplorer(Explorer):
     """Both litmus tests with switches for reordering and for the two orderings; starts with none of them."""
 
     @typed
     def __init__(self, test: str = "guide") -> None:
-        options = list(TESTS.items())
-        wide = {"width": "36em"}
-        self.test = menu("Test", options, test, layout=wide)
-        self.reorder = ipywidgets.Checkbox(value=False, description="accesses may be reordered", indent=False)
-        self.first = ipywidgets.Checkbox(value=False, indent=False, layout=wide)
-        self.second = ipywidgets.Checkbox(value=False, indent=False, layout=wide)
         self.table = Words()
-        for control in (self.test, self.reorder, self.first, self.second):
-            control.observe(lambda _: self._show(), names="value")
-        self._show()
-        super().__init__([self.test, self.reorder, self.first, self.second, self.table])
+        wide = {"width": "36em"}
+        switches = {
+            name: ipywidgets.Checkbox(value=False, description=text, indent=False, layout=wide)
+            for name, text in (("reorder", "accesses may be reordered"), ("first", ""), ("second", ""))
+        }
+        super().__init__(
+            {"test": menu("Test", TESTS.items(), test, layout=wide), **switches}, above=[self.table]
+        )
 
     @property
     def litmus(self) -> Litmus:
@@ -88,14 +85,13 @@ class LitmusExplorer(ipywidgets.VBox):
             return guide_test(writer_fence=self.first.value, reader_fence=self.second.value)
         return semaphore_test(release=self.first.value, acquire=self.second.value)
 
-    def _show(self) -> None:
+    def _enable(self) -> None:
         self.first.description, self.second.description = SWITCHES[self.test.value]
+
+    def _say(self) -> None:
         table = litmus_table(self.litmus, reorder=self.reorder.value)
         self.table.value = element("div", table, role="status")
 
-    def _repr_mimebundle_(self, **options: Any) -> Any:
-        """The widget, and for pages without a kernel the table of the test with reordering and no fences."""
-        bundle = super()._repr_mimebundle_(**options)
-        data = bundle[0] if isinstance(bundle, tuple) else bundle
-        data["text/html"] = litmus_table(self.litmus)
-        return bundle
+    def html(self) -> Markup:
+        """The table with reordering, for a page that has no kernel."""
+        return litmus_table(self.litmus)

@@ -1,4 +1,4 @@
-"""Notebook 20: the ladder of sums simulated beside what was measured, if anything was; a tree of one's own.
+"""Notebook 20: the ladder of sums simulated beside what was measured; a tree of one's own.
 
 Example: v0 reads a tenth of what the memory could give, simulated on one SM of an H200; v5 reads all of it.
 """
@@ -10,13 +10,11 @@ from wavesim.model.device import Device, catalogue_name
 from wavesim.safe_io.annotated import typed
 from wavesim.sm.banks import wavefronts
 from wavesim.sm.machine import SmMachine, machine_of
-from wavesim.sm.measured_ladder import FILE, MeasuredStep, shipped_ladder
+from wavesim.sm.measured_ladder import MeasuredLadder, shipped_ladder
 from wavesim.sm.measured_loads import shipped_loads
 from wavesim.sm.reduction import LADDER, THREADS, Added, TreeStep, simulated_share, tree
 from wavesim.teaching.exercises import plain, require
 
-COMMAND = "python -m wavesim_gpu measure labs --only ladder --out DIR"
-NOT_YET = f"Not measured yet. On a GPU: {COMMAND}, then copy it to wavesim/sm/measured/{FILE.name}"
 FAMILY = "reduction"
 Tree = Callable[[int, int], Added | None]  # of thread and step
 STEPS = (THREADS - 1).bit_length()
@@ -35,7 +33,7 @@ def machine_for(device: Device) -> SmMachine:
 @typed
 def ladder_table(device: Device) -> str:
     """A line per version: the bytes/s simulated, those measured, and what is wrong with it."""
-    measured = {step.name: step for step in _measured()}
+    measured = {step.name: step for step in _ladder().of(FAMILY)}
     machine = machine_for(device)
     peak = machine.bytes_per_cycle * device.sm_count * device.clock_hz
     lines = [f"    simulated, of {peak / 1e12:.2f} TB/s", "    simulated  measured  what is wrong with it"]
@@ -47,23 +45,20 @@ def ladder_table(device: Device) -> str:
     return "\n".join([*lines, _source()])
 
 
-def _measured() -> tuple[MeasuredStep, ...]:
+def _ladder() -> MeasuredLadder:
     found = shipped_ladder()
-    return () if found is None else found.of(FAMILY)
-
-
-def _source() -> str:
-    found = shipped_ladder()
-    return NOT_YET if found is None else f"measured on {found.device}, {found.date}"
+    assert found is not None, "a measured ladder ships with wavesim"
+    return found
 
 
 def other_ladders() -> str:
-    """Convolutions and products as measured, or how to measure them."""
-    found = shipped_ladder()
-    if found is None:
-        return NOT_YET
-    others = [line for line in found.table().splitlines() if not line.startswith(FAMILY)]
+    """Convolutions and products as measured."""
+    others = [line for line in _ladder().table().splitlines() if not line.startswith(FAMILY)]
     return "\n".join([*others, _source()])
+
+
+def _source() -> str:
+    return f"measured on {_ladder().device}, {_ladder().date}"
 
 
 @typed
