@@ -34,7 +34,7 @@ LESSONS = {
     8: "generator",
     9: "rival_plans",
     10: "paper_tables",
-    11: "measured",
+    11: "clock",
     12: "profiles",
     13: "triton_pair",
     14: "several_gpus",

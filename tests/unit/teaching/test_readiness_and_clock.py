@@ -8,7 +8,7 @@ import pytest
 from wavesim import DescriptionError, SemaphoreSync, StreamSync, TileSync, device, simulate, toy, zero_cost
 from wavesim.errors import RecordingError
 from wavesim.recordings.shipped import cases
-from wavesim.teaching.measured import gain_by_clock, mean_ghz
+from wavesim.teaching.clock import gain_by_clock, mean_ghz
 from wavesim.teaching.readiness import readiness_of, readiness_picture
 from wavesim.teaching.wave_steps import one_kernel, staircase
 from wavesim.work.gemm import DEFAULT_GEMM_BLOCK
