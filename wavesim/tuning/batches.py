@@ -13,6 +13,7 @@ from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future,
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from wavesim.errors import DeviceError
+from wavesim.safe_io.escaping import one_line
 from wavesim.safe_io.workers import worker_pool
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ def answered(
             left.remove(batch)
             yield batch, answer
     except (BrokenExecutor, CancelledError) as error:
-        lost.append(f"the given executor ended ({type(error).__name__}); what was left was done here")
+        why = one_line(str(error) or type(error).__name__)
+        lost.append(f"the given executor ended ({why}); what was left was done here")
         yield from ((batch, work(batch)) for batch in left)
     if isinstance(executor, NamesLostWorkers):
         lost += executor.lost_workers()

@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import product
 
-import wavesim
 from wavesim.codegen.orders import order_sets
 from wavesim.codegen.policies import DerivedPolicy, derive_policies, renumbered
 from wavesim.costs.cost_model import CostModel
@@ -33,6 +32,7 @@ from wavesim.plan.semaphores import Edge, edges_of, semaphore_arrays
 from wavesim.plan.sync import Semaphores
 from wavesim.safety.deadlock import safety_of
 from wavesim.safety.verdict import SafetyVerdict
+from wavesim.tuning.code_identity import code_hash
 from wavesim.workloads.layer_backends import is_chained, is_layer
 
 EdgePolicies = dict[Edge, DerivedPolicy]
@@ -65,7 +65,7 @@ class Fingerprints:
     def of(self, candidate: Candidate, device: Device, costs: CostModel) -> str:
         """Equal for plans that must give the same schedule, from run to run of the same version."""
         pipeline, plan = candidate.pipeline, candidate.plan
-        parts = [wavesim.__version__, self._fields(device), self._fields(costs)]
+        parts = [code_hash(), self._fields(device), self._fields(costs)]
         parts += map(self._fields, pipeline.stages)
         parts += [str(dependency) for dependency in pipeline.dependencies]
         parts += [self._order(stage.name, stage.grid, plan.order_of(stage.name)) for stage in pipeline.stages]

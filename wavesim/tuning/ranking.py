@@ -125,7 +125,7 @@ class Tuning:
             lines.append(
                 f"{row.name:<{width}}{row.predicted_ns / 1e3:>8.1f} us{gain:>10}{row.safety.basis:>10}"
             )
-        lost = (f"a worker ended, what it had was done again: {name}" for name in self.lost_workers)
+        lost = (f"a worker was lost, what it had was done again: {name}" for name in self.lost_workers)
         return "\n".join([*lines, *lost])
 
     @property

@@ -8,11 +8,10 @@ from functools import partial
 
 import pytest
 
-from wavesim.errors import DescriptionError, DeviceError
+from wavesim.errors import DeviceError
 from wavesim.model.device import load
 from wavesim.tuning import batches, sweep
 from wavesim.tuning.batches import answered, in_batches
-from wavesim.tuning.dask_cluster import dask_pool
 from wavesim.tuning.search import tune
 from wavesim.workloads.catalogue import workload
 
@@ -84,19 +83,6 @@ def test_work_that_kills_every_worker_ends_with_one_error_that_says_so(monkeypat
         run(partial(killed_at, 39, None), None, [])
 
 
-@pytest.mark.slow
-def test_a_dask_cluster_does_the_work_of_a_killed_worker_again_and_names_it(tmp_path):
-    distributed = pytest.importorskip("distributed", reason="pip install distributed")
-    cluster = distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit=0
-    )
-    with cluster, dask_pool(cluster.scheduler_address) as pool:
-        lost = []
-        run(partial(killed_at, 30, tmp_path / "killed"), pool, lost)
-        assert len(lost) == 1
-        assert lost[0].startswith("tcp://")
-
-
 def test_a_tuning_names_lost_workers_in_its_table(monkeypatch):
     monkeypatch.setattr(sweep, "TILES_WORTH_A_PROCESS", 0)
     monkeypatch.setattr(sweep, "worker_count", lambda: 2)
@@ -107,25 +93,4 @@ def test_a_tuning_names_lost_workers_in_its_table(monkeypatch):
 
     monkeypatch.setattr(sweep, "answered", losing)
     tuning = tune(workload("toy"), load("toy"))
-    assert "a worker ended, what it had was done again: process 7 (SIGKILL)" in tuning.table()
-
-
-@pytest.mark.parametrize(
-    ("address", "kind", "words"),
-    [
-        ("nowhere", DescriptionError, "write the scheduler's address"),
-        ("tcp://127.0.0.1:9", DeviceError, "no Dask scheduler answers at 'tcp://127.0.0.1:9'"),
-        ("gopher://127.0.0.1:9", DeviceError, "no Dask scheduler answers"),
-    ],
-)
-def test_a_scheduler_that_is_not_there_is_one_clear_line(address, kind, words, monkeypatch):
-    pytest.importorskip("distributed", reason="pip install distributed")
-    monkeypatch.setattr("wavesim.tuning.dask_cluster.CONNECT_S", 0.5)
-    with pytest.raises(kind, match=words), dask_pool(address):
-        pass
-
-
-def test_without_distributed_the_install_line_is_told(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
-    with pytest.raises(DeviceError, match="pip install distributed"), dask_pool("tcp://127.0.0.1:9"):
-        pass
+    assert "a worker was lost, what it had was done again: process 7 (SIGKILL)" in tuning.table()

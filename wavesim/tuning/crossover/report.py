@@ -67,7 +67,7 @@ def notes_of(crossover: Crossover) -> tuple[str, ...]:
         f"before: {forecast.history}",
         *forecast.caveats,
         *(f"left out: {text}" for text in crossover.left_out),
-        *(f"a worker ended, what it had was done again: {name}" for name in crossover.lost_workers),
+        *(f"a worker was lost, what it had was done again: {name}" for name in crossover.lost_workers),
     )
 
 
