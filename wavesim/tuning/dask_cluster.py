@@ -23,6 +23,7 @@ CONNECT_S = 8  # for each step of connecting; all of them take less than 10 s wh
 LOOK_S, GONE_S = 0.5, 3  # how often the cluster is looked at, and how long no worker may be heard of
 CLOSE_S = 2
 LOGGERS = ("distributed", "asyncio", "tornado")
+LOST: list[Any] = []  # clients whose scheduler was gone
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
@@ -196,8 +197,9 @@ def _quiet() -> Iterator[None]:
     try:
         yield
     finally:
-        for logger, level in zip(loggers, before, strict=True):
-            logger.setLevel(level)
+        if not LOST:  # whose threads go on looking for their scheduler, and say so
+            for logger, level in zip(loggers, before, strict=True):
+                logger.setLevel(level)
 
 
 def _connected(address: str) -> Any:
@@ -239,5 +241,7 @@ def dask_pool(address: str) -> Iterator[DaskPool]:
             finally:
                 pool.stop()
         finally:
+            if client.status != "running":
+                LOST.append(client)
             with suppress(Exception):
                 _within(CLOSE_S + 1, lambda: client.close(timeout=CLOSE_S))
