@@ -4,14 +4,18 @@ Example: after `%load_ext wavesim.teaching` a right answer to 1.1 adds "1.1" to 
 the reader is told "1 of 3 of this notebook solved". Nothing is kept before, and nothing of an answer itself.
 """
 
+import re
 from collections.abc import Collection
 from pathlib import Path
 
-from wavesim.errors import OutputError
-from wavesim.safe_io.writing import write_text
+from wavesim.errors import OutputError, RecordingError
+from wavesim.safe_io.bounds import shown
+from wavesim.safe_io.reading import read_text
+from wavesim.safe_io.writing import append_line
 
 FILE = "exercises-done.txt"
 MOST_BYTES = 10_000  # of a file that is read: some hundred numbers
+NUMBER = re.compile(r"\d{1,3}\.\d{1,3}", re.ASCII)
 _folder: Path | None = None
 
 
@@ -22,23 +26,33 @@ def keep_in(folder: Path | None) -> None:
 
 
 def solved() -> set[str]:
-    """Their numbers; empty where nothing is kept, or the file cannot be read."""
-    if _folder is None:
-        return set()
+    """Their numbers; empty where nothing is kept, or the file cannot be read or is no list of ours."""
     try:
-        with (_folder / FILE).open("rb") as file:
-            return set(file.read(MOST_BYTES).decode(errors="replace").split())
-    except OSError:
+        return set() if _folder is None else _listed(_folder / FILE)
+    except (OutputError, RecordingError):
         return set()
+
+
+def _listed(path: Path) -> set[str]:
+    """What a list of ours holds. Raises `RecordingError`: no file, or another's."""
+    words = read_text(path, MOST_BYTES).split("\n") if path.exists() else []
+    if foreign := next((word for word in words if word and not NUMBER.fullmatch(word)), ""):
+        raise RecordingError(f"{path}: {shown(foreign)} is no exercise's number; move the file away")
+    return {word for word in words if word}
 
 
 def remember(number: str, lesson: Collection[str]) -> str:
-    """Keeps that an exercise is solved. Returns how many of its notebook's are, or why that is not kept."""
+    """Keeps that an exercise is solved. Returns how many of its notebook's are, or why that is not kept.
+
+    Several kernels may keep theirs in one file: each adds its lines, under the file's lock.
+    """
     if _folder is None:
         return ""
-    known = solved() | {number}
+    path = _folder / FILE
     try:
-        write_text(_folder / FILE, "".join(f"{one}\n" for one in sorted(known)))
-    except OutputError as error:
+        if number not in _listed(path):
+            append_line(path, number)
+        known = _listed(path)
+    except (OutputError, RecordingError) as error:
         return f" (Not kept: {error})"
     return f" ({len(known & set(lesson))} of {len(lesson)} of this notebook solved.)"

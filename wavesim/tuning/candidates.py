@@ -32,7 +32,7 @@ from wavesim.plan.semaphores import Edge, edges_of, semaphore_arrays
 from wavesim.plan.sync import Semaphores
 from wavesim.safety.deadlock import safety_of
 from wavesim.safety.verdict import SafetyVerdict
-from wavesim.tuning.code_identity import code_hash
+from wavesim.tuning.same_code import code_hash
 from wavesim.workloads.layer_backends import is_chained, is_layer
 
 EdgePolicies = dict[Edge, DerivedPolicy]

@@ -17,7 +17,7 @@ from typing import Any, ParamSpec, TypeVar
 from wavesim.errors import DescriptionError, DeviceError
 from wavesim.safe_io.bounds import bounded_text, shown
 from wavesim.safe_io.escaping import one_line
-from wavesim.tuning.code_identity import code_identity
+from wavesim.tuning.same_code import code_identity
 
 CONNECT_S = 8  # for each step of connecting; all of them take less than 10 s where nobody answers
 LOOK_S, GONE_S = 0.5, 3  # how often the cluster is looked at, and how long no worker may be heard of
@@ -127,6 +127,7 @@ class DaskPool(Executor):
             if not why:
                 last = time.monotonic()
             elif time.monotonic() - last > GONE_S:
+                LOST.append(self._client)
                 self._break(why)
 
     def _break(self, why: str) -> None:
@@ -241,7 +242,5 @@ def dask_pool(address: str) -> Iterator[DaskPool]:
             finally:
                 pool.stop()
         finally:
-            if client.status != "running":
-                LOST.append(client)
             with suppress(Exception):
                 _within(CLOSE_S + 1, lambda: client.close(timeout=CLOSE_S))

@@ -1,7 +1,7 @@
 """One recommendation: the same plan by every command, scored before unscored, guaranteed before observed."""
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice, product
 from pathlib import Path
 
@@ -10,7 +10,7 @@ import pytest
 from wavesim.cli.command_line import main
 from wavesim.plan.parsing import parse_plan
 from wavesim.predict.forecast import Forecast
-from wavesim.predict.recommendation import ForecastPlan, Recommendation, promising, verdict_on
+from wavesim.predict.recommendation import ForecastPlan, PlanOption, Recommendation, promising, verdict_on
 from wavesim.predict.recommendation_text import answer_lines
 from wavesim.safety.verdict import Assumption, SafetyVerdict
 from wavesim.work.description.reader import load_description
@@ -111,6 +111,9 @@ def test_the_answer_is_one_short_block():
 
 
 def test_stream_sync_is_recommended_in_whatever_order_it_is_fastest():
-    stream = replace(forecast_plan("stream", 0, 0, 0), plan=parse_plan("stream", "grouped:8"))
-    other = forecast_plan("pdl+row", -1, 0, 1)
+    guess = forecast_plan("pdl+row", -1, 0, 1)
+    stream, other = (
+        PlanOption(parse_plan(*words), CUDA, guess.forecast, trace=None)
+        for words in (("stream", "grouped:8"), ("pdl+row",))
+    )
     assert Recommendation("stream", stream.forecast, "", (stream, other), "cuda").option is stream

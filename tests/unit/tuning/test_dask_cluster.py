@@ -17,8 +17,8 @@ import wavesim
 from wavesim.errors import DescriptionError, DeviceError
 from wavesim.model.device import load
 from wavesim.tuning.batches import answered
-from wavesim.tuning.code_identity import PACKAGE, code_hash
 from wavesim.tuning.dask_cluster import dask_pool
+from wavesim.tuning.same_code import PACKAGE, code_hash
 from wavesim.tuning.search import tune
 from wavesim.workloads.catalogue import workload
 
