@@ -40,8 +40,8 @@ ours = traces(take)[1]
 display(refused, AdviceBrowser(advice(take)), Prediction(take(), choices=(take(), take())))
 display(ComparisonView([(take(), lambda: (ours, measured(ours, take), None))]))
 display(pipeline(take), ours)"""
-DRAWN = """() => document.querySelectorAll('.wavesim-drawn canvas[data-drawn]').length >= 2
-  && document.querySelector('.js-plotly-plot .main-svg') && document.querySelector('.wavesim-display svg')
+DRAWN = """() => document.querySelectorAll('.wavesim-drawn canvas[data-drawn]').length >= 4
+  && document.querySelector('.wavesim-display svg')
   && document.querySelector('.prediction, .jupyter-widgets input[type=radio]')"""
 FOREIGN = """() => [...document.querySelectorAll('.jp-OutputArea-output *')].filter((el) =>
   el.matches('script, img, iframe, object, embed, a[href*="example"], a[href^="javascript"]')

@@ -89,10 +89,10 @@ EXPORT = """async (about) => {
   return [chosen.map(([kind]) => kind), broken];
 }"""
 SHEETS = [element("style", Markup(css)) for css in (DrawnWidget._css, style("what_if.css"), STYLE)]
-DRAWN_WIDGETS = ("wave player", "what-if", "what-if refused", "tuner")
+DRAWN_WIDGETS = ("wave player", "what-if", "what-if refused", "tuner", "comparison", "dependencies")
 WORDS = ("values by themselves", "predictions", "problems")
 # A page each: one of all of them would keep one worker busy when the others have long ended.
-FIGURES = (("dependencies", "comparison"), ("timelines", "small panels"), ("safety", "gains", "readiness"))
+FIGURES = (("timelines", "small panels"), ("safety", "gains", "readiness"))
 
 
 class Watched:
@@ -137,7 +137,7 @@ def page_of(monkeypatch, tmp_path):
     Each style more in a page, the same or not, makes a browser look at every element again.
     """
     script = element("script", Markup(get_plotlyjs()))
-    monkeypatch.setattr("wavesim.view.export.get_plotlyjs", str)
+    monkeypatch.setattr("wavesim.view.figure.get_plotlyjs", str)
 
     def write(outputs, parts):
         parts = list(parts)

@@ -68,10 +68,6 @@ def test_a_notebook_of_another_version_says_so(shell, monkeypatch, line):
     assert "If this notebook came with another wavesim" in text
 
 
-def test_what_other_packages_lack_keeps_its_traceback(shell, monkeypatch):
-    assert "Traceback" in told(shell, "from math import newer", monkeypatch)
-
-
 @pytest.mark.parametrize(
     ("cell", "words"),
     [

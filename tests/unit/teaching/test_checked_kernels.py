@@ -5,7 +5,6 @@ import itertools
 import pytest
 from lint_cases import cases
 
-from wavesim.errors import DescriptionError, RecordingError
 from wavesim.teaching.checked_kernels import (
     FAULTS,
     LANGUAGES,
@@ -15,9 +14,8 @@ from wavesim.teaching.checked_kernels import (
     checked,
     forms,
     kernel_shown,
-    listing_of,
 )
-from wavesim.teaching.proof import OTHER_GPU, SAME_BLOCK, handover, hang_case, tiles_read, with_schedulers
+from wavesim.teaching.proof import OTHER_GPU, SAME_BLOCK, handover, tiles_read
 
 BROKEN = "tile_pair.no-acquire.WAIT-volatile"
 
@@ -64,12 +62,6 @@ def test_the_forms_are_those_of_the_corpus():
         assert texts["sass"] in {case.text("sass", arch) for arch in case.archs}
 
 
-def test_a_case_that_is_not_there_is_refused_with_one_that_is():
-    with pytest.raises(DescriptionError, match="there are such as"):
-        checked("tile_pair.magic")
-    assert listing_of("tile_pair.right", "sass").language == "sass"
-
-
 @pytest.mark.parametrize(
     ("changes", "read"),
     [
@@ -84,10 +76,3 @@ def test_a_case_that_is_not_there_is_refused_with_one_that_is():
 )
 def test_what_a_reader_may_read_of_a_tile(changes, read):
     assert tiles_read(handover(**changes)) == read
-
-
-def test_a_case_of_launches_is_read_and_changed():
-    assert with_schedulers(20).operation("schedulers").blocks == 20
-    assert hang_case("mpk-775").operation("schedulers").blocks == 80
-    with pytest.raises(RecordingError, match="cannot be read"):
-        hang_case("nowhere")

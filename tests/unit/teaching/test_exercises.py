@@ -322,12 +322,6 @@ def test_a_hint_does_not_give_the_solution_away():
             assert f" {solution} " not in f" {str(caught.value).replace('.', ' ').replace(',', '')} "
 
 
-def test_a_wrong_answer_is_shown_in_a_notebook_without_a_traceback():
-    with pytest.raises(WrongAnswer) as caught:
-        check("1.2", 4)
-    assert caught.value._render_traceback_() == [f"✗ {caught.value}"]
-
-
 def test_an_unknown_exercise_is_named_with_those_there_are():
     for number in ("1.9", "99.1", "x"):
         with pytest.raises(DescriptionError, match="there are"):

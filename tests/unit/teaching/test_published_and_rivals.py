@@ -4,13 +4,11 @@ import json
 
 import pytest
 
-from wavesim.errors import DescriptionError, RecordingError
-from wavesim.model.occupancy import occupancy_of
-from wavesim.recordings.published_rows import published_runs
+from wavesim.errors import DescriptionError
 from wavesim.teaching.paper_tables import table, wave_counts
 from wavesim.teaching.published_gains import held_out, median_error, published_gain, published_rows
 from wavesim.teaching.published_view import PublishedView
-from wavesim.teaching.rival_plans import measured_pairs, rivals, split_in_k
+from wavesim.teaching.rival_plans import measured_pairs, rivals
 from wavesim.workloads.gpt3 import gpt3_mlp
 
 
@@ -20,16 +18,6 @@ class TestPaper:
             row.rows: (row.stream, round(row.cusync, 2)) for row in wave_counts() if not row.is_consistent
         }
         assert found == {"1-64": (2, 1.5), "512": (4, 2.4), "1024": (6, 4.8)}
-
-    def test_the_slots_are_those_of_the_published_kernels(self):
-        slots = {row.rows: row.slots for row in wave_counts()}
-        for run in published_runs("mlp"):
-            if run.case.startswith("V100 gpt3") and str(run.size) in slots and run.is_same_configuration:
-                fits = min(
-                    occupancy_of(run.device, stage.kernel.block).blocks_per_sm
-                    for stage in run.pipeline.stages
-                )
-                assert 80 * fits == slots[str(run.size)], run.case
 
     def test_the_tables_are_whole(self):
         assert [len(table(number)) for number in (1, 4, 5)] == [6, 6, 6]
@@ -62,17 +50,6 @@ class TestPaper:
         assert "on V100" not in view.picture.scene["subtitle"]
         assert view.words.value in view.html()
 
-    def test_the_words_lead_from_the_timelines_to_the_predicted_number(self):
-        view = PublishedView()
-        for index, one in enumerate(view.points):
-            view.chart.chosen = index
-            stream, trace = one.traces()
-            found = view.prediction
-            assert found.points_at_one_clock == pytest.approx(100 * (1 - trace.time_ns / stream.time_ns))
-            assert found.points == one.gain.predicted
-            assert abs(found.points) <= abs(found.points_at_one_clock)
-            assert f"{found.row.size:,} rows, {found.row.policy} semaphores" in view.words.value
-
 
 class TestHopperPairs:
     @staticmethod
@@ -95,14 +72,6 @@ class TestHopperPairs:
         assert rows["Row semaphores"] == "450 (+10.0)"
         assert rows["cuBLASLt"] == "-"
 
-    def test_a_size_without_its_baseline_is_not_shown(self, tmp_path):
-        assert len(measured_pairs(self.summary(tmp_path, row=450)).titles) == 1
-
-    def test_a_damaged_summary_is_named(self, tmp_path):
-        (tmp_path / "old.json").write_text("[]")
-        with pytest.raises(RecordingError, match=r"old\.json: not a summary of measured pairs"):
-            measured_pairs(tmp_path / "old.json")
-
     def test_the_summary_that_ships_has_every_candidate(self):
         assert not [row for row in measured_pairs().cells if "-" in row]
 
@@ -124,8 +93,3 @@ class TestRivals:
             "Row semaphores",
             "Tile semaphores",
         }
-
-    def test_split_k_has_the_same_dependency_on_twice_the_blocks(self):
-        whole, halves = gpt3_mlp(1024), split_in_k(gpt3_mlp(1024), 2)
-        assert [stage.grid.size for stage in halves.stages] == [2 * s.grid.size for s in whole.stages]
-        assert halves.dependencies[0].producer_tiles(3, 5) == whole.dependencies[0].producer_tiles(3, 5)

@@ -7,16 +7,10 @@ from pathlib import Path
 import pytest
 
 from wavesim import DescriptionError
-from wavesim.teaching.exercises import LESSONS, exercises_of
+from wavesim.teaching.exercises import exercises_of
 from wavesim.teaching.quiz import Quiz, questions
 
 ROOT = Path(__file__).parents[3]
-
-
-def test_there_are_forty_questions_and_two_for_most_notebooks():
-    assert len(questions()) >= 40
-    assert len({one.key for one in questions()}) == len(questions())
-    assert {one.notebook for one in questions()} <= set(LESSONS)
 
 
 @pytest.mark.parametrize("one", questions(), ids=lambda one: f"{one.notebook}-{one.key[:4]}")
@@ -25,11 +19,6 @@ def test_a_question_has_one_right_answer_and_says_why_each_other_one_is_wrong(on
     assert sum(choice["isRight"] for choice in one.choices) == 1
     assert len({choice["says"] for choice in one.choices}) == len(one.choices) >= 3
     assert all(len(choice["why"].split()) >= 3 for choice in one.choices)
-
-
-def test_the_right_answer_stands_in_every_place():
-    places = [[choice["isRight"] for choice in one.choices].index(True) for one in questions()]
-    assert all(places.count(place) >= len(places) / 6 for place in (0, 1, 2))
 
 
 def test_a_quiz_of_a_notebook_has_its_questions_and_exercises():

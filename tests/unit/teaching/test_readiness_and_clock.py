@@ -5,12 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from wavesim import DescriptionError, SemaphoreSync, StreamSync, TileSync, device, simulate, toy, zero_cost
-from wavesim.errors import RecordingError
+from wavesim import StreamSync, device, simulate, toy, zero_cost
 from wavesim.recordings.shipped import cases
-from wavesim.teaching.clock import gain_by_clock, mean_ghz
+from wavesim.teaching.clock import gain_by_clock
 from wavesim.teaching.readiness import readiness_of, readiness_picture
-from wavesim.teaching.wave_steps import one_kernel, staircase
+from wavesim.teaching.wave_steps import staircase
 from wavesim.work.gemm import DEFAULT_GEMM_BLOCK
 
 TOY, FOUR_SMS = toy(), device("toy")
@@ -29,14 +28,6 @@ class TestReadiness:
         assert list(found.held_back_ns) == [1000] * 6
         assert found.ready_at(1000) == 4
 
-    def test_with_semaphores_nothing_that_fits_is_held_back(self):
-        before = readiness_of(TOY, run_toy(StreamSync())).held_back_ns.sum()
-        assert readiness_of(TOY, run_toy(SemaphoreSync(TileSync()))).held_back_ns.sum() < before
-
-    def test_a_stage_that_needs_nothing_is_refused(self):
-        with pytest.raises(DescriptionError, match="needs nothing"):
-            readiness_of(TOY, run_toy(StreamSync()), "gemm1")
-
     def test_the_picture_ends_with_all_tiles_ready_and_started(self):
         figure = readiness_picture(TOY, run_toy(StreamSync()))
         assert [int(series.y[-1]) for series in figure.data] == [6, 6]
@@ -44,11 +35,6 @@ class TestReadiness:
 
 
 class TestStaircase:
-    def test_the_133rd_block_doubles_the_time(self):
-        h200 = device("h200")
-        times = [one_kernel(n, h200, DEFAULT_GEMM_BLOCK, 1000).makespan_ns for n in (132, 133, 264, 265)]
-        assert times == [1000, 2000, 2000, 3000]
-
     def test_the_figure_has_the_steps_and_the_line_of_the_work_alone(self):
         figure = staircase([66, 132, 133], device("h200"), DEFAULT_GEMM_BLOCK)
         np.testing.assert_allclose(figure.data[0].y, [1, 1, 2])
@@ -70,7 +56,3 @@ class TestClock:
         gain = gain_by_clock(replace(stream, **half), stream)
         assert gain.time_points == pytest.approx(50, abs=0.01)
         assert gain.cycle_points == pytest.approx(0, abs=0.1)
-
-    def test_a_simulated_trace_has_no_clock(self):
-        with pytest.raises(RecordingError, match="holds no cycles"):
-            mean_ghz(run_toy(StreamSync()))

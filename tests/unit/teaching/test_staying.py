@@ -1,8 +1,5 @@
 """Tasks for blocks that stay, dealt out and queued, and the mapping of WaveRNN's blocks that tuning finds."""
 
-import pytest
-
-from wavesim.errors import DescriptionError
 from wavesim.model.device import load
 from wavesim.model.kernel import Grid
 from wavesim.predict.wavernn import rotated
@@ -19,17 +16,6 @@ def test_equal_tasks_gain_nothing_by_a_queue_and_pay_for_it():
     equal = (2,) * 8
     assert dealt_out(equal).makespan_ns == queued(equal).makespan_ns == 4_000
     assert queued(equal, fetch=0.5).makespan_ns == 5_000
-
-
-def test_fewer_tasks_than_blocks_leave_blocks_without_work():
-    assert dealt_out((3, 1), 4).makespan_ns == queued((3, 1), 4).makespan_ns == 3_000
-
-
-def test_no_tasks_and_no_blocks_are_refused():
-    with pytest.raises(DescriptionError, match="0 tasks"):
-        dealt_out(())
-    with pytest.raises(DescriptionError, match="0 blocks"):
-        queued((1,), 0)
 
 
 def test_a_rotated_order_begins_elsewhere_and_leaves_nothing_out():

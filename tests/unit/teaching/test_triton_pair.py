@@ -1,12 +1,11 @@
 """What notebook 13 shows: the lines that change, and the registered pairs, recorded or not yet."""
 
-import importlib.util
 import json
 
 import pytest
 
-from wavesim.errors import DeviceError, RecordingError
-from wavesim.teaching.triton_pair import changed_lines, registered_pairs, time_plans
+from wavesim.errors import RecordingError
+from wavesim.teaching.triton_pair import changed_lines, registered_pairs
 
 
 def test_the_difference_is_of_the_kernels_alone_and_counts_what_is_new():
@@ -31,16 +30,3 @@ def test_pairs_that_were_measured_are_shown_and_none_is_said_to_be_none(tmp_path
         ("pair", "400.0", "pdl+row row", "+9.9", "+7.0 to +12.0", "+8.0"),
         ("pair", "400.0", "leave it", "+9.9", "+7.0 to +12.0", "-0.4"),
     )
-
-
-def test_without_triton_nothing_is_timed_and_that_is_said(monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert "Triton is not installed" in time_plans()
-
-
-def test_a_script_that_fails_is_named_with_its_last_line(monkeypatch, tmp_path):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: "there")
-    monkeypatch.setattr("wavesim.teaching.triton_pair.EXAMPLES", tmp_path)
-    (tmp_path / "triton_variants.py").write_text("raise SystemExit('no GPU')")
-    with pytest.raises(DeviceError, match=r"triton_variants\.py: no GPU"):
-        time_plans()

@@ -1,8 +1,5 @@
 """The bank explorer's picture: lanes, banks by wavefront, and a reduction's steps."""
 
-import pytest
-
-from wavesim.errors import DescriptionError
 from wavesim.view.bank_scene import COLUMN, PATTERNS, ShownAccess, scene_of_access
 from wavesim.widgets import BankExplorer
 
@@ -15,11 +12,6 @@ def test_words_of_a_bank_stand_in_the_order_of_their_wavefronts():
     assert found["lanes"][:3] == [0, 16, 32]
     assert found["title"] == "16 wavefronts: 2 of 32 banks serve 32 lanes"
     assert scene_of_access(ShownAccess(stride=0))["title"] == "1 wavefront: all lanes read the same word"
-
-
-def test_padding_gives_every_lane_of_a_column_a_bank():
-    titles = [scene_of_access(ShownAccess(COLUMN, padding=words))["title"] for words in (0, 1)]
-    assert titles == ["32 wavefronts: 1 of 32 banks serve 32 lanes", "1 wavefront: 32 lanes in 32 banks"]
 
 
 def test_a_reductions_steps_say_who_adds():
@@ -44,16 +36,3 @@ def test_the_explorer_moves_with_its_controls_and_greys_out_the_others():
             explorer.step.value = step
             assert bool(explorer.picture.scene["steps"]) == is_tree
     assert "banks" in str(explorer.html())
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ({"pattern": "zigzag"}, "choose one of lanes a stride apart"),
-        ({"stride": 65}, "stride is 65; it must be from 0 to 64"),
-        ({"pattern": "reduction v1", "step": 9}, "step is 9; it must be from 1 to 8"),
-    ],
-)
-def test_what_is_not_there_is_refused(words, said):
-    with pytest.raises(DescriptionError, match=said):
-        BankExplorer(**words)

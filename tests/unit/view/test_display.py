@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
-from dataclasses import replace
 from html import unescape
 
 import pytest
@@ -17,9 +16,7 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import TileSync
-from wavesim.safe_io.escaping import Markup, element
 from wavesim.sim.simulation import simulate
-from wavesim.trace.trace import COLUMNS, OPTIONAL_COLUMNS
 from wavesim.view.pipeline_picture import MOST_STAGES
 from wavesim.view.theme import DARK, LIGHT
 from wavesim.view.trace_picture import MOST_RECTANGLES
@@ -35,15 +32,6 @@ def parsed(html):
 
 def texts(tree, tag="text"):
     return ["".join(node.itertext()) for node in tree.iter(tag)]
-
-
-def test_text_is_escaped_and_markup_is_not():
-    inner = element("b", "a < b")
-    assert element("p", inner, '"&"', title='"') == '<p title="&#34;"><b>a &lt; b</b>&#34;&amp;&#34;</p>'
-    assert element("rect", x=3.0, y=2.005, class_="a", stroke_width=1, id=None) == (
-        '<rect x="3" y="2" class="a" stroke-width="1"></rect>'
-    )
-    assert isinstance(inner, Markup)
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
@@ -102,15 +90,6 @@ def test_a_trace_is_one_rectangle_per_tile_and_says_what_it_found():
     assert "SM 3" in texts(tree)
 
 
-def test_waiting_is_hatched_and_in_the_legend():
-    trace = run(toy(), SemaphoreSync(TileSync()))
-    late = replace(trace, wait_ns=(trace.stage == 1) * 100)
-    html = late._repr_html_()
-    assert "waiting for a semaphore" in html
-    assert "url(#wavesim-hatch-" in html
-    assert "wavesim-hatch" not in trace._repr_html_()
-
-
 def test_a_large_trace_is_a_small_picture_in_both_themes():
     pipeline, device = workload("gpt3-mlp", 8192), load("h200")
     trace = simulate(pipeline, StreamSync(), device, zero_cost(pipeline, 1000))
@@ -119,13 +98,6 @@ def test_a_large_trace_is_a_small_picture_in_both_themes():
     images = [node.get("class") for node in parsed(html).iter("image")]
     assert images == ["if-light", "if-dark"]
     assert len(html) < 60_000
-
-
-def test_a_trace_of_nothing_is_shown_as_its_repr():
-    trace = run(toy(), StreamSync())
-    columns = [*COLUMNS, *(name for name in OPTIONAL_COLUMNS if getattr(trace, name) is not None)]
-    none = replace(trace, waits=None, **dict.fromkeys(columns, trace.stage[:0]))
-    assert texts(parsed(none._repr_html_()), "code") == [repr(none)]
 
 
 def test_both_themes_are_in_the_style_and_jupyters_has_the_last_word():

@@ -10,10 +10,8 @@ from wavesim.costs.cost_model import zero_cost
 from wavesim.model.device import load
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import TileSync
-from wavesim.safe_io.escaping import Markup
 from wavesim.sim.simulation import simulate
 from wavesim.view.comparison import predicted_and_measured
-from wavesim.view.figure import escaped
 from wavesim.view.gain_figure import Gain, gain_overview
 from wavesim.view.timeline_figure import timeline
 from wavesim.workloads.figure_one import TILE_NS, toy
@@ -63,24 +61,3 @@ def test_what_a_figure_marks_up_itself_stays_markup(named):
         text = figure.to_json().replace("\\u003c", "<").replace("\\u003e", ">").replace("\\u002f", "/")
         assert not re.search(r"&lt;/?(b|br|span|extra)", text)
         assert not re.search(r"&#37;\{(y|custom)", text)
-
-
-def test_only_shown_texts_are_escaped_and_markup_is_left():
-    props = {
-        "name": "<",
-        "legendgroup": "<",
-        "text": ["<", 1, Markup("<b>")],
-        "title": {"text": "&"},
-        "x": [1, 2],
-    }
-    assert escaped([props]) == [
-        {
-            "name": "&lt;",
-            "legendgroup": "<",
-            "text": ["&lt;", 1, "<b>"],
-            "title": {"text": "&amp;"},
-            "x": [1, 2],
-        }
-    ]
-    assert escaped({"customdata": [[1, "<"]]}) == {"customdata": [[1, "&lt;"]]}
-    assert escaped({"annotations": [{"text": "<"}]}) == {"annotations": [{"text": "&lt;"}]}

@@ -41,15 +41,6 @@ def test_the_line_that_is_wrong_is_marked_and_its_reason_leads_to_it_and_to_the_
         assert said in page.text
 
 
-def test_a_button_leads_to_each_line_that_is_wrong_or_unknown():
-    jumps = Elements(findings_html(report())).of_class("jump")
-    assert [(one["data-at"], one["class"]) for one in jumps] == [("7", "jump wrong"), ("9", "jump unknown")]
-
-
-def test_the_words_that_order_are_set_apart():
-    assert "ld.<b>relaxed</b>.<b>gpu</b>.global.u32" in findings_html(report())
-
-
 def test_lines_that_no_finding_names_are_folded_and_long_folds_are_cut():
     found = report()
     listing = found.listings[0]

@@ -1,7 +1,5 @@
 """The latency explorer's picture: spans of every warp, the memory's busy times, the curve and the points."""
 
-from types import SimpleNamespace
-
 import pytest
 
 from wavesim.sm.loads import LoadLoop
@@ -26,13 +24,6 @@ def test_every_warp_has_a_row_and_the_memory_is_busy_as_long_as_it_serves():
     assert found["title"] == "4.0 KiB in flight: 20 % of the bandwidth. The memory waits for loads"
 
 
-def test_the_title_says_who_is_the_limit():
-    assert scene(LoadLoop(64))["title"].endswith("The memory is the limit")
-    few = scene(LoadLoop(64), SmMachine(640, 32, most_loads=8))
-    assert few["title"].endswith("The SM can have no more loads on their way")
-    assert few["inFlight"] == 8 * 512
-
-
 def test_the_curve_rises_to_one_and_bends_exactly_where_bandwidth_times_latency_is():
     found = scene(LoadLoop(8), gpu=(132, 192))
     sizes, law, queued = zip(*found["curve"], strict=True)
@@ -41,12 +32,6 @@ def test_the_curve_rises_to_one_and_bends_exactly_where_bandwidth_times_latency_
     assert list(sizes) == sorted(sizes)
     assert all(slower <= faster for slower, faster in zip(queued, law, strict=True))
     assert queued[-1] > 0.99
-
-
-def test_measured_points_are_named_after_their_gpu():
-    measured = SimpleNamespace(device="made up", shares=((2048, 0.1),))
-    found = scene(LoadLoop(8), measured=measured)
-    assert (found["measured"], found["measuredOn"]) == ([[2048, 0.1]], "measured on made up")
 
 
 def test_the_explorers_sliders_move_its_picture():

@@ -1,12 +1,9 @@
 """The launch explorer's picture: the pool over time, calls that are lost, and grids by depth."""
 
-import pytest
-
-from wavesim.errors import DescriptionError
 from wavesim.sim.streams.device_launch_engine import simulate_launches
 from wavesim.sim.streams.device_launches import load_launch_machine
 from wavesim.sim.streams.uneven_work import UnevenWork, nested
-from wavesim.view.launch_scene import MOST_POINTS, scene_of_launches, thinned
+from wavesim.view.launch_scene import MOST_POINTS, scene_of_launches
 from wavesim.widgets import LaunchExplorer
 from wavesim.widgets.stream_explorers import NESTED, VIRTUALISED
 
@@ -40,11 +37,6 @@ def test_few_grids_have_a_row_each():
     assert scene_of_launches(nobody)["title"] == "205 µs; nobody launches"
 
 
-def test_thinning_keeps_the_largest_and_the_last_of_a_piece_of_time():
-    assert thinned([(0, 1), (1, 5), (2, 3), (3, 2), (10_000, 7)], 10_000) == [[1, 5], [3, 2], [10_000, 7]]
-    assert thinned([(0, 0.0), (5_000, 0.5)], 10_000) == [[0, 0.0], [5_000, 0.5]]
-
-
 def test_the_explorer_moves_with_its_controls_and_greys_out_the_others():
     explorer = LaunchExplorer()
     assert "are lost" in explorer.picture.scene["title"]
@@ -59,18 +51,3 @@ def test_the_explorer_moves_with_its_controls_and_greys_out_the_others():
     assert [one.disabled for one in explorer.controls] == [False, True, True, False, False, False]
     assert len(explorer.picture.scene["grids"]) == 15
     assert "launches" in str(explorer.html())
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ({"program": "quicksort"}, "program is 'quicksort'; there are threads with uneven work"),
-        ({"launcher": "host"}, "launcher is 'host'; it must be 'nobody'"),
-        ({"levels": 12}, "levels is 12; it must be an integer from 1 to 11"),
-        ({"pool": 0}, "pool is 0; it must be an integer from 1"),
-        ({"full": "wait"}, "full is 'wait'"),
-    ],
-)
-def test_an_explorer_that_cannot_be_is_refused(words, said):
-    with pytest.raises(DescriptionError, match=said):
-        LaunchExplorer(**words)

@@ -42,13 +42,6 @@ def test_every_block_on_the_drawn_gpus_is_there_with_its_wait():
     assert all(start <= ready <= end <= scene["endNs"] for _, _, start, ready, end, *_ in scene["blocks"])
 
 
-def test_a_setting_that_cannot_be_is_said_beside_the_last_picture():
-    shown = PeerExplorer(way="tiles as they are made")
-    shown.gpus.value = 8
-    assert not shown.problem.value
-    assert shown.html().startswith("<style>")
-
-
 @pytest.mark.parametrize("way", WAYS)
 def test_every_way_that_is_offered_is_drawn_and_an_exchange_of_four_is_refused_in_words(way):
     shown = PeerExplorer(way=way, rows=512)

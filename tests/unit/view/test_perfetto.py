@@ -10,7 +10,6 @@ import pytest
 from wavesim import (
     CostModel,
     Pipeline,
-    RowSync,
     SemaphoreSync,
     StreamSync,
     TileSync,
@@ -21,7 +20,6 @@ from wavesim import (
 )
 from wavesim.errors import DescriptionError
 from wavesim.recordings.shipped import cases
-from wavesim.view.last_producers import find_last_producers
 from wavesim.view.perfetto import write_perfetto
 from wavesim.workloads.gpt3 import gpt3_mlp
 
@@ -106,12 +104,6 @@ def test_no_two_tiles_overlap_on_a_track_and_each_wait_lies_within_one(tmp_path,
                 assert any(a <= start and end <= b for a, b in map(span, on_track[place]))
 
 
-def test_waits_name_their_semaphores_and_last_as_long_as_in_the_trace(tmp_path, waiting):
-    waits = slices(written(tmp_path, waiting), "wait")
-    assert sum(end - start for start, end in map(span, waits)) == waiting.wait_ns.sum() > 0
-    assert all(wait["name"].startswith("waits for tile ") for wait in waits)
-
-
 def test_each_consumer_has_one_arrow_from_a_tile_it_reads_and_none_leads_back_in_time(
     tmp_path, case, waiting
 ):
@@ -138,18 +130,6 @@ def holder(on_track, flow):
     return tile
 
 
-def test_the_last_producer_is_the_last_to_end_of_those_that_are_read():
-    trace = simulate(toy(), SemaphoreSync(RowSync()), device("toy"), zero_cost(toy(), 1_000))
-    pipeline = toy()
-    for consumer, producer in find_last_producers(trace).items():
-        reads = {
-            tile for _, tile in pipeline.dependencies[0].producer_tiles(trace.x[consumer], trace.y[consumer])
-        }
-        rows = [row for row in range(6) if (trace.x[row], trace.y[row]) in reads and trace.stage[row] == 0]
-        assert producer in rows
-        assert trace.end_ns[producer] == trace.end_ns[rows].max()
-
-
 def test_a_pipeline_of_ones_own_gives_arrows_too(tmp_path):
     known = gpt3_mlp(512, (128, 128))
     mine = Pipeline("mine", known.stages, known.dependencies)
@@ -157,15 +137,6 @@ def test_a_pipeline_of_ones_own_gives_arrows_too(tmp_path):
     assert not [event for event in written(tmp_path, trace) if event["ph"] == "s"]
     arrows = [event for event in written(tmp_path, trace, pipeline=mine) if event["ph"] == "s"]
     assert len(arrows) == mine.stages[1].grid.size
-
-
-def test_what_lies_beside_the_blocks_has_a_process_of_its_own(tmp_path, case):
-    trace = case.trace("row")
-    events = written(tmp_path, trace)
-    processes = names(events, "process_name")
-    launches = slices(events, "launch")
-    assert len(launches) == len(trace.events) > 0
-    assert {processes[event["pid"]] for event in launches} == {"measured, row semaphores: launches"}
 
 
 def test_a_packed_file_holds_the_same(tmp_path, waiting):

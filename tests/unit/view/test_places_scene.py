@@ -3,7 +3,6 @@
 import pytest
 
 from wavesim.costs.waiting_places import places_on
-from wavesim.errors import DescriptionError
 from wavesim.widgets import PlaceExplorer
 from wavesim.widgets.place_explorer import placed_ns, places_of
 
@@ -39,16 +38,3 @@ def test_a_slower_way_in_the_cluster_is_drawn_and_said(explorer):
     explorer.hop.value = usual
     assert explorer.picture.scene["handovers"][1]["source"] == places_on(explorer.device)[1].source
     assert "semaphores" in str(explorer.html())
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ({"tokens": 1000}, "tokens is 1000; recorded are 256, 512"),
-        ({"blocks": 32}, "blocks is 32; there are 2, 4, 8, 16"),
-        ({"hop_ns": -1}, "hop_ns is -1; it must be an integer from 0"),
-    ],
-)
-def test_a_picture_of_what_was_not_recorded_is_refused(words, said):
-    with pytest.raises(DescriptionError, match=said):
-        PlaceExplorer(**words)

@@ -1,8 +1,5 @@
 """Plans by their gain: a dot in its interval, hollow where nothing was scored, the baseline apart."""
 
-import pytest
-
-from wavesim.errors import DescriptionError
 from wavesim.view.plans_figure import BASELINE, GUESS, SCORED, PlanGain, plans_by_gain, plans_finding
 
 STREAM = PlanGain("stream", 0.0, 0.0, 0.0, scored=True, time_ns=500_000)
@@ -27,14 +24,3 @@ def test_each_plan_is_a_dot_in_its_interval_with_what_that_is_worth():
 def test_the_title_is_the_finding():
     assert plans_finding([STREAM, ROW]) == "Row: +12.0 points over stream sync predicted, +10.5 to +13.5"
     assert plans_finding([STREAM, PDL]) == "No plan tried is predicted to beat stream sync"
-
-
-def test_both_themes_draw_the_same_numbers_in_other_colours():
-    light, dark = (plans_by_gain([STREAM, ROW], source="s", theme=theme) for theme in ("light", "dark"))
-    assert [series.x for series in light.data] == [series.x for series in dark.data]
-    assert light.layout.paper_bgcolor != dark.layout.paper_bgcolor
-
-
-def test_no_plans_are_refused():
-    with pytest.raises(DescriptionError, match="gains is empty"):
-        plans_by_gain([], source="s")

@@ -1,14 +1,11 @@
 """The scene of a stream timeline: rows, waits and words, and what the explorer makes of its controls."""
 
-from dataclasses import replace
-
 import pytest
 
 from wavesim import DescriptionError
 from wavesim.sim.streams.engine import simulate_streams
-from wavesim.sim.streams.examples import EXAMPLES, SmallKernels, VectorAdd, example
-from wavesim.sim.streams.machine import load_machine, machine_from, machine_names
-from wavesim.sim.streams.program import CudaStream, HostThread, LaunchKernel, Memcpy, StreamProgram
+from wavesim.sim.streams.examples import EXAMPLES, VectorAdd, example
+from wavesim.sim.streams.machine import load_machine, machine_names
 from wavesim.view.streams_scene import scene_of_streams
 from wavesim.widgets.stream_explorers import SMALL_KERNELS, StreamsExplorer
 
@@ -43,13 +40,6 @@ def test_what_sharing_a_queue_costs_is_the_title_and_the_holder_is_pointed_at():
     assert (held["false"], held["ready"], held["head"]) == (600_000, 0, 600_000)
 
 
-def test_a_null_stream_is_waited_for_once_per_stream():
-    found = {one["name"]: one for one in scene("null stream between blocking streams")["operations"]}
-    names = list(found)
-    assert [names[number] for number in found["k0.2"]["after"]] == ["k0.null"]
-    assert found["k0.3"]["after"] == []
-
-
 def test_many_sms_are_a_share_and_few_are_rows():
     machines = (BOOK, load_machine("h200"))
     few, many = (scene_of_streams(simulate_streams(VectorAdd().program(8), one)) for one in machines)
@@ -79,30 +69,3 @@ def test_the_explorer_follows_its_controls_and_says_what_cannot_run():
     assert shown.picture.scene["title"] == "1,100 µs; kernels run for 800 µs of them"
     with pytest.raises(DescriptionError, match="streams is 0"):
         StreamsExplorer(streams=0)
-
-
-def test_programs_and_machines_that_cannot_be_are_refused_in_a_line():
-    host = [HostThread("host", [LaunchKernel("k", "t")])]
-    wrong = {
-        "which is not made; made are s": lambda: StreamProgram("p", [CudaStream("s")], host),
-        "two streams are called s": lambda: StreamProgram("p", [CudaStream("s")] * 2, host),
-        "legacy is the default stream": lambda: StreamProgram("p", [CudaStream("legacy")], host),
-        "two operations are called k": lambda: StreamProgram("p", [CudaStream("t")], host * 2),
-        "spins until x has ended": lambda: StreamProgram(
-            "p", [], [HostThread("host", [LaunchKernel("k", until="x")])]
-        ),
-        "bytes is 0": lambda: Memcpy("c", "h2d", 0),
-        "direction is up; it is h2d or d2h or d2d": lambda: Memcpy("c", "up", 4),
-        "leave it out, or set is_async=True": lambda: Memcpy("c", "h2d", 4, "s", is_async=False),
-        "block_ns is -1": lambda: LaunchKernel("k", block_ns=-1),
-        "streams is 0": lambda: VectorAdd(0, 1),
-        "issue is sideways": lambda: SmallKernels(issue="sideways").program(8),
-        "machine is cray": lambda: load_machine("cray"),
-        "duplex_share is 2": lambda: replace(BOOK, duplex_share=2),
-        "h2d_bytes_per_s is 0": lambda: machine_from("m", BOOK.device, {"source": "", "h2d_bytes_per_s": 0}),
-        "example is nothing": lambda: example("nothing"),
-    }
-    for words, make in wrong.items():
-        with pytest.raises(DescriptionError) as refused:
-            make()
-        assert words in str(refused.value).replace("'", "")

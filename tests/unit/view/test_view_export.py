@@ -8,14 +8,12 @@ import pytest
 from plotly.graph_objects import Figure, Scatter
 
 from wavesim import (
-    DescriptionError,
     DeviceError,
     SemaphoreSync,
     StreamSync,
     TileSync,
     device,
     simulate,
-    timeline,
     toy,
     zero_cost,
 )
@@ -70,13 +68,6 @@ def test_data_cannot_end_the_script_it_stands_in(traces):
     assert "</script><b>" not in WavePlayer(replace(traces[1], header=header)).html()
 
 
-def test_another_ending_is_refused(tmp_path, traces):
-    with pytest.raises(
-        DescriptionError, match=r"'plans\.gif'; its ending must be one of \.html, \.png, \.svg"
-    ):
-        save_figure(timeline(traces), tmp_path / "plans.gif")
-
-
 def test_without_a_browser_pictures_are_refused_with_what_to_install_and_pages_are_not(
     tmp_path, traces, monkeypatch
 ):
@@ -120,14 +111,6 @@ def test_a_picture_has_twice_the_pixels_of_its_drawing(tmp_path, traces, chromiu
     columns, rows = png_size(player.save(tmp_path / "player.png", width=900))
     assert (columns, rows) == (2 * int(drawing.get("width")), 2 * round(float(drawing.get("height"))))
     assert columns == 1800
-
-
-@pytest.mark.slow
-@pytest.mark.browser
-def test_a_plotly_figure_becomes_a_vector_picture_with_its_words(tmp_path, traces, chromium):
-    found = texts(ET.parse(save_figure(timeline(traces), tmp_path / "plans.svg")))  # noqa: S314  # our own file
-    assert any("half-empty waves filled" in text for text in found)
-    assert any("SM 3" in text for text in found)
 
 
 def test_a_legend_is_whole_where_the_readers_font_is_wider_than_the_writers(tmp_path, chromium):

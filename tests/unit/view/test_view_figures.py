@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from wavesim.costs.cost_model import zero_cost
-from wavesim.errors import DescriptionError
 from wavesim.model.device import load
 from wavesim.plan.order import ColumnMajor, RowMajor
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
@@ -114,11 +113,6 @@ def test_a_comparison_shows_every_measured_plan_and_details_the_fastest(pair: tu
     assert figure.layout.title.text.startswith("Row semaphores")
 
 
-def test_a_comparison_without_measurements_shows_the_predictions() -> None:
-    figure = comparison_figure(Compared((run(StreamSync()), run(SemaphoreSync())), (None, None)))
-    assert "4 → 3 waves" in figure.layout.title.text
-
-
 GAINS = [
     Gain("1024", "Row semaphores", predicted=14.1, measured=14.3, low=13.6, high=14.9),
     Gain("2048", "Row semaphores", predicted=0.5, measured=-0.4, low=-1.0, high=0.2),
@@ -137,18 +131,6 @@ def test_the_overview_shows_wins_and_losses_alike(theme: str) -> None:
     text = figure.layout.title.text.replace("<br>", " ")
     assert text.startswith("+14.3 points at best (Row semaphores, 1024 tokens), −0.4 at worst")
     assert "measured on NVIDIA H200" in figure.layout.title.subtitle.text
-
-
-def test_an_overview_of_predictions_alone_says_so() -> None:
-    title = gain_overview([GAINS[2]], source="simulated on H200").layout.title.text
-    assert title == "Row semaphores: predicted gain up to 0.2 points, at 4096 tokens"
-
-
-def test_an_empty_overview_and_an_empty_comparison_are_refused() -> None:
-    with pytest.raises(DescriptionError, match="gains is empty"):
-        gain_overview([], source="")
-    with pytest.raises(DescriptionError, match="pairs is empty"):
-        predicted_and_measured([])
 
 
 def test_plans_of_the_same_words_are_told_apart() -> None:

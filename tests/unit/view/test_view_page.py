@@ -8,11 +8,10 @@ import plotly.graph_objects as go
 import pytest
 
 from wavesim import StreamSync, gpt3_mlp, simulate, timeline
-from wavesim.errors import DescriptionError
 from wavesim.model.device import load
 from wavesim.predict.defaults import default_costs
 from wavesim.view.figure import figure_html
-from wavesim.view.page import Section, Table, page_html, write_page
+from wavesim.view.page import Table, page_html, write_page
 from wavesim.view.theme import DARK, LIGHT, counterparts
 
 
@@ -39,13 +38,6 @@ def test_plotly_is_inside_once_however_many_figures(figure: go.Figure) -> None:
     one, three = (len(page_html(title="t", figures=[figure] * count)) for count in (1, 3))
     assert one > 3_000_000
     assert three - one < 50_000
-
-
-def test_every_figure_has_a_place_and_its_data(figure: go.Figure) -> None:
-    page = page_html(title="t", figures=[figure, Section(figure, "Why", "Because.\n\nAnd so.")])
-    assert len(embedded(page)["figures"]) == 2
-    assert page.count('class="figure"') == 2
-    assert "<h2>Why</h2><p>Because.</p><p>And so.</p>" in page
 
 
 def test_every_colour_of_the_light_theme_has_a_dark_counterpart() -> None:
@@ -77,11 +69,6 @@ def test_table_numbers_stand_right_and_gains_and_losses_are_told_apart(figure: g
     assert '<td class="number">–</td>' in page
     assert "<td>row</td>" in page
     assert "<caption>Points, measured on NVIDIA H200.</caption>" in page
-
-
-def test_a_row_of_another_length_is_refused() -> None:
-    with pytest.raises(DescriptionError, match="row 0 has 1 cells"):
-        Table(("a", "b"), [("1",)])
 
 
 def test_a_page_carries_large_timelines_in_both_themes() -> None:

@@ -1,7 +1,5 @@
 """Large timelines: the picture that replaces bars holds the schedule to the pixel."""
 
-import base64
-
 import plotly.graph_objects as go
 import pytest
 
@@ -10,9 +8,8 @@ from wavesim.model.device import load
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
-from wavesim.view.raster import EMPTY, FIRST_STAGE, IDLE, IDLE_HATCH, URI_START, paint, png_uri, recoloured
+from wavesim.view.raster import EMPTY, FIRST_STAGE, IDLE, IDLE_HATCH, paint
 from wavesim.view.sm_rows import lay_out
-from wavesim.view.theme import DARK, LIGHT, counterparts
 from wavesim.view.timeline_data import MAX_BARS
 from wavesim.view.timeline_figure import timeline
 from wavesim.workloads.figure_one import TILE_NS, toy
@@ -63,15 +60,3 @@ def test_the_picture_holds_exactly_as_many_pixels_of_each_kind_as_the_schedule(
     assert counts[FIRST_STAGE] == counts[FIRST_STAGE + 1] == 6 * 20 - 6
     assert counts[IDLE] + counts[IDLE_HATCH] == 4 * 20
     assert counts[EMPTY] == gaps
-
-
-def test_a_picture_in_the_other_theme_is_the_same_but_for_its_palette(stream: Trace) -> None:
-    codes = paint(lay_out(stream), stream.stage, width=80, scale=1, end_ns=4_000)
-    assert recoloured(png_uri(codes, LIGHT, 2), counterparts(LIGHT, DARK)) == png_uri(codes, DARK, 2)
-
-
-def test_where_nothing_is_drawn_the_paper_shows_through(stream: Trace) -> None:
-    codes = paint(lay_out(stream), stream.stage, width=80, scale=1, end_ns=4_000)
-    png = base64.b64decode(png_uri(codes, LIGHT, 2).removeprefix(URI_START))
-    assert png[png.index(b"tRNS") + 4] == 0  # how opaque EMPTY is, the first of the palette
-    assert EMPTY == 0

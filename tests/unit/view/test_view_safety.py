@@ -10,7 +10,6 @@ from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.safety.deadlock import safety_of
 from wavesim.view.safety_data import safety_parts
 from wavesim.view.safety_figure import safety_picture
-from wavesim.view.theme import DARK, LIGHT
 from wavesim.workloads.figure_one import toy
 from wavesim.workloads.gpt3 import gpt3_mlp
 
@@ -48,13 +47,6 @@ def test_the_figure_of_a_safe_plan_says_what_that_rests_on():
     assert "an otherwise idle GPU (97 of 132 SMs free of other work" in below
 
 
-def test_a_wait_kernel_is_as_small_on_the_picture_as_on_the_sm():
-    parts = safety_parts(toy(), SemaphoreSync(), TOY)
-    cell = next(cell for cell in parts.cells if cell.is_waiting)
-    assert cell.name == "wait-kernel of gemm2"
-    assert cell.height == pytest.approx(1 / 16)  # one of the toy's 16 block slots; its warp is 1 of 32
-
-
 def test_blocks_on_one_sm_lie_on_top_of_each_other_and_within_it():
     parts = safety_parts(gpt3_mlp(2048, (128, 128)), NO_WAIT_KERNEL, H200)
     for sm in range(132):
@@ -62,13 +54,6 @@ def test_blocks_on_one_sm_lie_on_top_of_each_other_and_within_it():
         assert stack == sorted(stack, key=lambda cell: cell.bottom)
         assert all(a.bottom + a.height <= b.bottom + 1e-9 for a, b in pairwise(stack))
         assert stack[-1].bottom + stack[-1].height <= 1 + 1e-9
-
-
-@pytest.mark.parametrize("theme", [LIGHT, DARK])
-def test_the_picture_keeps_to_its_theme(theme):
-    figure = safety_picture(toy(), NO_WAIT_KERNEL, TOY, theme=theme.name)
-    assert figure.layout.paper_bgcolor == theme.background
-    assert figure.data[-1].marker.color == theme.stage_colour(0)
 
 
 def test_a_plan_under_which_nobody_waits_has_no_picture():

@@ -5,11 +5,8 @@ import pytest
 
 from wavesim import (
     ColumnMajor,
-    DescriptionError,
-    Pipeline,
     RowSync,
     SemaphoreSync,
-    StreamSync,
     TileSync,
     device,
     gpt3_attention,
@@ -73,16 +70,6 @@ def test_every_block_and_wait_of_a_trace_is_in_its_panel():
     assert array(panel["waits"]["end"]).tolist() == waits.end_ns[shown].tolist()
 
 
-def test_the_second_panel_tells_its_gain_and_the_first_its_kernel_boundary():
-    _, found = scene(StreamSync(), SemaphoreSync(RowSync()))
-    stream, rows = found["panels"]
-    assert found["title"] == "Row semaphores: half-empty waves filled, 4 → 3 waves, 25 % less time"
-    assert stream["boundaries"] == [{"ns": 2_000, "words": "kernel boundary: gemm2 waits"}]
-    assert rows["boundaries"] == []
-    assert (stream["gain"], rows["gain"]) == (None, {"words": "−25 %", "kind": "good"})
-    assert rows["source"] == "simulated on toy"
-
-
 def test_a_measured_traces_waits_are_drawn_though_their_semaphores_are_unknown():
     case = next(c for c in cases() if (c.tokens, c.tile, c.order) == (256, "128x256", "row"))
     trace = case.trace("row")
@@ -128,12 +115,6 @@ def test_places_are_those_of_the_plans_order_and_semaphores_those_of_its_policy(
     ]
 
 
-def test_a_pipeline_without_dependencies_is_refused():
-    alone = Pipeline("alone", toy().stages[:1])
-    with pytest.raises(DescriptionError, match="alone has no dependencies"):
-        scene_of_dependencies(alone, SemaphoreSync())
-
-
 # --- occupancy ---
 
 
@@ -161,20 +142,3 @@ def test_waves_of_the_grid(blocks, title, waves, rest):
     block = Block(threads=256, registers=64, dynamic_shared_bytes=120 * KIB)
     found = scene_of_launch(ShownKernel(device("h200"), block, blocks))
     assert (found["waveTitle"], found["waves"], found["rest"]) == (title, waves, rest)
-
-
-def test_a_smaller_carveout_holds_fewer_blocks_and_is_what_the_bar_shows():
-    block = Block(threads=128, registers=32, dynamic_shared_bytes=30 * KIB)
-    full, half = (
-        scene_of_launch(ShownKernel(device("h200"), block, 1, level)) for level in (None, 100 * KIB)
-    )
-    assert (full["resident"], half["resident"]) == (7, 3)
-    shared = next(row for row in half["resources"] if row["name"] == "shared memory")
-    assert shared["capacity"] == 100
-
-
-def test_a_block_that_no_sm_can_run_is_refused_with_the_bound():
-    with pytest.raises(DescriptionError, match="allows a block at most 232448 bytes"):
-        scene_of_launch(ShownKernel(device("h200"), Block(threads=64, dynamic_shared_bytes=240 * KIB), 1))
-    with pytest.raises(DescriptionError, match="blocks is 0"):
-        ShownKernel(device("h200"), Block(threads=64), 0)

@@ -24,7 +24,7 @@ from wavesim.view.raster import FIRST_STAGE, paint
 from wavesim.view.sm_rows import lay_out
 from wavesim.view.theme import DARK, LIGHT
 from wavesim.view.timeline_data import timeline_parts
-from wavesim.view.timeline_figure import timeline, timeline_update
+from wavesim.view.timeline_figure import timeline
 from wavesim.view.timeline_scene import scene_of_timeline
 from wavesim.workloads.figure_one import TILE_NS, toy
 from wavesim.workloads.gpt3 import gpt3_mlp
@@ -68,20 +68,12 @@ def tiles(figure: go.Figure) -> list[go.Bar]:
     return [series for series in figure.data if series.type == "bar" and series.name.partition(" = ")[1]]
 
 
-def scatters(figure: go.Figure) -> list[go.Scatter]:
-    return [series for series in figure.data if series.type == "scatter"]
-
-
 def drawn(series: go.Bar) -> int:
     return sum(x is not None for x in series.x)
 
 
 def words(figure: go.Figure) -> str:
     return "\n".join(note.text for note in figure.layout.annotations)
-
-
-def test_each_thread_block_is_one_bar_of_its_stage(figure_one: list[Trace]) -> None:
-    assert [drawn(series) for series in tiles(timeline(figure_one))] == [6, 6, 6, 6]
 
 
 def test_every_stage_has_one_colour_in_all_panels(figure_one: list[Trace]) -> None:
@@ -98,42 +90,24 @@ def test_bars_stand_where_the_trace_says(figure_one: list[Trace]) -> None:
     assert list(producer.text) == ["P0", "P1", "P2", "P3", "P4", "P5"]
 
 
-def test_the_title_names_waves_and_time_saved(figure_one: list[Trace]) -> None:
-    title = timeline(figure_one).layout.title.text
-    assert title == "Row semaphores: half-empty waves filled, 4 → 3 waves, 25 % less time"
+def test_the_title_says_what_the_traces_show_together(figure_one: list[Trace]) -> None:
+    stream, rows = figure_one
+    said = {
+        "Row semaphores: half-empty waves filled, 4 → 3 waves, 25 % less time": [stream, rows],
+        "Row semaphores: 3 waves, 100 % of SM time busy": [rows],
+        "Stream sync: 3 → 4 waves, 33.3 % more time": [rows, stream],
+        "Stream sync: no gain, 4 → 4 waves": [stream, replace(stream)],
+    }
+    assert [timeline(traces).layout.title.text for traces in said.values()] == list(said)
 
 
-def test_the_title_of_a_loss_says_more_time() -> None:
-    title = timeline([run(SemaphoreSync()), run(StreamSync())]).layout.title.text
-    assert title == "Stream sync: 3 → 4 waves, 33.3 % more time"
-
-
-def test_equal_times_are_called_no_gain(figure_one: list[Trace]) -> None:
-    again = replace(figure_one[0])
-    assert timeline([figure_one[0], again]).layout.title.text == "Stream sync: no gain, 4 → 4 waves"
-
-
-def test_the_title_of_a_single_trace_says_how_busy_it_was(figure_one: list[Trace]) -> None:
-    assert timeline(figure_one[0]).layout.title.text == "Stream sync: 4 waves, 75 % of SM time busy"
-
-
-def test_headers_say_waves_busy_time_and_that_it_was_simulated(figure_one: list[Trace]) -> None:
+def test_headers_and_end_lines_say_what_was_simulated_or_measured_where(figure_one: list[Trace]) -> None:
     text = words(timeline(figure_one, width=1400))
-    assert "Stream sync</b>  4 waves · 75 % of SM time busy · simulated on toy" in text
-    assert "Row semaphores</b>  3 waves · 100 % of SM time busy · simulated on toy" in text
-
-
-def test_headers_of_measured_traces_say_where_when_and_with_which_commit(figure_one: list[Trace]) -> None:
+    for said in ("3 waves · 100 % of SM time busy · simulated on toy", "t = 4", "t = 3", "−25 %"):
+        assert said in text
     text = words(timeline(as_measured(figure_one[1]), width=1200))
     assert "measured on NVIDIA H200, 2026-11-20, commit abc1234" in text
     assert "simulated" not in text
-
-
-def test_the_end_line_says_when_it_was_done_and_the_change(figure_one: list[Trace]) -> None:
-    text = words(timeline(figure_one))
-    assert "t = 4" in text
-    assert "t = 3" in text
-    assert "−25 %" in text
 
 
 def test_gains_of_measured_traces_come_from_the_unrecorded_rounds(figure_one: list[Trace]) -> None:
@@ -167,13 +141,6 @@ def test_a_wait_inside_a_block_is_drawn_where_it_was(waiting_trace: Trace) -> No
     assert list(waits.text) == ["C2 waits"]
     assert waits.marker.pattern.shape == "\\"
     assert waits.showlegend
-
-
-def test_waits_that_were_not_recorded_singly_stand_at_the_start_of_their_block(waiting_trace: Trace) -> None:
-    rows = lay_out(replace(waiting_trace, waits=None))
-    waiter = int(np.flatnonzero(waiting_trace.wait_ns)[0])
-    assert rows.waiting.start_ns.tolist() == [waiting_trace.start_ns[waiter]]
-    assert rows.work.start_ns[waiter] == waiting_trace.start_ns[waiter] + 500
 
 
 def test_hovering_names_tile_sm_times_and_the_semaphore_awaited(waiting_trace: Trace) -> None:
@@ -217,28 +184,6 @@ def test_a_block_that_fills_an_sm_covers_all_of_its_rows(uneven: Trace) -> None:
     assert list(np.frombuffer(blocks["span"]["data"], np.uint8)) == [2] * 4 + [1] * 8
 
 
-def test_the_number_of_series_depends_on_panels_and_stages_alone(
-    figure_one: list[Trace], large: list[Trace], waiting_trace: Trace
-) -> None:
-    states = (figure_one, large, [figure_one[0], waiting_trace])
-    updates = [
-        timeline_update(timeline_parts(traces), theme) for traces in states for theme in ("light", "dark")
-    ]
-    assert len({tuple(series["type"] for series in update.data) for update in updates}) == 1
-    assert len({tuple(sorted(update.layout)) for update in updates}) == 1
-
-
-def test_an_existing_figure_takes_an_update(figure_one: list[Trace], large: list[Trace]) -> None:
-    figure = timeline(figure_one)
-    update = timeline_update(timeline_parts(large), "dark")
-    with figure.batch_update():
-        for series, props in zip(figure.data, update.data, strict=True):
-            series.update({key: value for key, value in props.items() if key != "type"}, overwrite=True)
-        figure.layout.update(update.layout, overwrite=True)
-    assert figure.layout.title.text == timeline(large).layout.title.text
-    assert figure.layout.paper_bgcolor == DARK.background
-
-
 def test_busy_curves_come_from_the_trace(figure_one: list[Trace]) -> None:
     figure = timeline(figure_one)
     busy = [
@@ -250,11 +195,6 @@ def test_busy_curves_come_from_the_trace(figure_one: list[Trace]) -> None:
     assert np.asarray(busy[0].x).tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 4.0]
 
 
-def test_arrays_are_narrow_so_that_a_widget_sends_them_as_binary(figure_one: list[Trace]) -> None:
-    bar = timeline_update(timeline_parts(figure_one)).data[1]
-    assert (bar["x"].dtype, bar["y"].dtype) == (np.float32, np.int16)
-
-
 @pytest.mark.parametrize("width", [700, 1000, 1200])
 def test_panels_keep_apart_at_every_width(figure_one: list[Trace], width: int) -> None:
     layout = timeline(figure_one, width=width).layout
@@ -262,10 +202,6 @@ def test_panels_keep_apart_at_every_width(figure_one: list[Trace], width: int) -
     assert domains[0][0] > domains[1][1]
     assert domains[1][0] > domains[2][1]
     assert layout.width == width
-
-
-def test_a_wanted_height_is_kept(figure_one: list[Trace]) -> None:
-    assert timeline(figure_one, height=900).layout.height == 900
 
 
 def test_no_traces_an_empty_one_and_an_unknown_theme_are_refused(figure_one: list[Trace]) -> None:

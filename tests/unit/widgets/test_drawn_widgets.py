@@ -7,7 +7,6 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from wavesim import (
     DescriptionError,
-    RowSync,
     SemaphoreSync,
     StreamSync,
     TileSync,
@@ -39,16 +38,6 @@ def test_a_pipeline_is_simulated_as_the_trace_would_be():
     assert mine.scene == WavePlayer(trace).scene
 
 
-def test_a_pipeline_needs_a_plan_and_a_device():
-    with pytest.raises(DescriptionError, match="plan is None and device is None; give both, or give a Trace"):
-        WavePlayer(toy())
-
-
-def test_a_measured_trace_is_played_as_well():
-    case = next(c for c in cases() if (c.tokens, c.tile, c.order) == (256, "128x256", "row"))
-    assert "measured on NVIDIA H200" in WavePlayer(case.trace("tile")).scene["panels"][0]["source"]
-
-
 # --- dependency explorer ---
 
 
@@ -57,12 +46,6 @@ def test_the_explorer_begins_at_the_tile_that_is_asked_for():
     assert DependencyExplorer(toy(), stage="gemm1", tile=(1, 2)).chosen == [0, 1, 2]
     with pytest.raises(DescriptionError, match=r"tile is \(2, 0\); gemm1 has tiles \(0, 0\) to \(1, 2\)"):
         DependencyExplorer(toy(), stage="gemm1", tile=(2, 0))
-
-
-def test_another_plan_is_shown_in_place():
-    explorer = DependencyExplorer(toy(), SemaphoreSync(RowSync()))
-    explorer.show(toy(), SemaphoreSync(TileSync()))
-    assert explorer.scene["dependencies"][0]["values"] == [1] * 6
 
 
 # --- occupancy explorer ---
@@ -81,15 +64,6 @@ def test_more_shared_memory_than_an_sm_has_says_why_and_keeps_the_picture():
     assert "wavesim-stale" not in explorer._parts[1]._dom_classes
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "word"), [("threads", 1280, "threads"), ("registers", 256, "registers")]
-)
-def test_blocks_that_cannot_run_are_refused_by_the_resource_they_lack(name, value, word):
-    explorer = OccupancyExplorer()
-    getattr(explorer, name).value = value
-    assert f"Block: {word} is {value}" in explorer.problem.value
-
-
 def test_a_device_brings_its_own_carveouts():
     explorer = OccupancyExplorer(carveout_kib=100)
     assert explorer.launch.carveout_bytes == 100 * 1024
@@ -98,23 +72,7 @@ def test_a_device_brings_its_own_carveouts():
     assert [label for label, _ in explorer.carveout.options] == ["the largest", "32 KiB", "64 KiB"]
 
 
-def test_a_carveout_that_holds_no_block_says_which_is_used():
-    explorer = OccupancyExplorer(shared_kib=36)
-    assert "hold no such block" not in explorer.picture.scene["subtitle"]
-    explorer.carveout.value = 8 * 1024
-    assert "8 KiB hold no such block: the carve-out is 64 KiB" in explorer.picture.scene["subtitle"]
-    explorer.carveout.value = 100 * 1024
-    assert "hold no such block" not in explorer.picture.scene["subtitle"]
-
-
 # --- tuner view ---
-
-
-@pytest.mark.slow
-def test_a_point_that_is_not_there_is_the_last_one():
-    view = TunerView.recorded()
-    view.chart.set_state({"chosen": 3_648})
-    assert view.point is view.points[-1]
 
 
 @pytest.mark.slow
@@ -205,8 +163,3 @@ def test_a_published_notebook_shows_pictures_in_place_of_widgets(monkeypatch):
             assert "new PageModel(" in data["text/html"]
     finally:
         InteractiveShell.clear_instance()
-
-
-def test_outside_a_notebook_it_is_refused():
-    with pytest.raises(DescriptionError, match="this is not IPython"):
-        show_static()

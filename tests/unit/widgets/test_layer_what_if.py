@@ -2,10 +2,7 @@
 
 from dataclasses import replace
 
-import pytest
-
 from wavesim.codegen.edge_policies import with_edges
-from wavesim.errors import DescriptionError
 from wavesim.plan.parsing import parse_plan
 from wavesim.widgets.layer_what_if import LayerWhatIf
 
@@ -64,21 +61,3 @@ def test_another_phase_offers_its_own_numbers_of_tokens():
     assert widget.tokens.value == 1
     assert widget.answer.scenario.pipeline.parameters["phase"] == "decode"
     assert "points" in widget.finding.value
-
-
-def test_what_is_shown_is_a_page_without_controls(tmp_path):
-    path = LayerWhatIf(**SMALL).save(tmp_path / "layer.html")
-    assert "Simulated: " in path.read_text("utf-8")
-
-
-@pytest.mark.parametrize(
-    ("start", "message"),
-    [
-        ({"model": "gpt-5"}, "Model is 'gpt-5'"),
-        ({"edges": "qkv-out=row"}, "has qkv-attention, attention-out"),
-        ({"edges": "qkv-attention=odd"}, "policy is 'odd'"),
-    ],
-)
-def test_start_values_that_cannot_run_are_refused(start, message):
-    with pytest.raises(DescriptionError, match=message):
-        LayerWhatIf(**SMALL | start)

@@ -1,8 +1,5 @@
 """The what-if on blocks that stay: its controls, what it says, settings that cannot be."""
 
-import pytest
-
-from wavesim.errors import DescriptionError
 from wavesim.widgets.staying_what_if import BALANCED, StayingScenario, StayingWhatIf, staying_answer
 
 
@@ -42,19 +39,3 @@ def test_controls_change_the_answer_and_only_a_launched_cycle_has_a_kernel_bound
     assert len(launched["boundaries"]) == 1
     assert stays["boundaries"] == []
     assert "not measured" in widget.save(tmp_path / "staying.html").read_text("utf-8")
-
-
-@pytest.mark.parametrize(
-    ("start", "words"),
-    [
-        ({"sms": 0}, "sms is 0"),
-        ({"batches": 6}, "batches is 6"),
-        ({"barrier_ns": -1}, "barrier_ns is -1"),
-        ({"recurrent_rows": 20}, "multiple of 8"),
-        ({"mapping": "best"}, "mapping is 'best'"),
-        ({"dtype": "fp8"}, "dtype is 'fp8'"),
-    ],
-)
-def test_start_values_that_cannot_be_are_refused(start, words):
-    with pytest.raises(DescriptionError, match=words):
-        StayingWhatIf(**start)
