@@ -278,9 +278,9 @@ def compare(
     )
 
 
-def prediction_keys(found: Comparison) -> dict[str, Any]:
+def prediction_keys(comparison: Comparison) -> dict[str, Any]:
     """What JSON says of every prediction, for the plan that is predicted to gain most."""
-    return found.best.forecast.as_json()
+    return comparison.best.forecast.as_json()
 
 
 def _known(

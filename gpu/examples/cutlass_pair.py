@@ -46,7 +46,7 @@ class CutlassPair:
 
     def run_synchronised(self, limit_ns: int = LIMIT_NS, *, leave_out_first: bool = False) -> None:
         """The second beside the first; `sync[0]` is not 0 afterwards if a wait gave up."""
-        found = self._library.run_synchronised(
+        result = self._library.run_synchronised(
             *self._pointers(),
             ctypes.c_void_p(self.sync.data_ptr()),
             *self.sizes,
@@ -54,7 +54,7 @@ class CutlassPair:
             int(leave_out_first),
             self._stream(),
         )
-        self._require(found)
+        self._require(result)
 
     def _pointers(self) -> list[ctypes.c_void_p]:
         return [ctypes.c_void_p(tensor.data_ptr()) for tensor in self.operands]
@@ -96,10 +96,10 @@ def main() -> int:
         if not torch.equal(operands[-1], wanted) or int(pair.sync[0]):
             raise ArithmeticError(f"{name}: not the plain pair's bits")
         graphs[name] = graph_of(run)
-    found = medians_us(interleaved_us(graphs, ROUNDS))
-    gain = 100 * (1 - found["row semaphores"] / found["plain"])
-    print(f"{options.sizes}: plain {found['plain']:.1f} us, row semaphores {found['row semaphores']:.1f} us, "  # noqa: T201
-          f"{gain:+.1f} points")  # fmt: skip
+    medians = medians_us(interleaved_us(graphs, ROUNDS))
+    gain = 100 * (1 - medians["row semaphores"] / medians["plain"])
+    plain, row = (f"{medians[name]:.1f} us" for name in ("plain", "row semaphores"))
+    print(f"{options.sizes}: plain {plain}, row semaphores {row}, {gain:+.1f} points")  # noqa: T201
     return 0
 
 

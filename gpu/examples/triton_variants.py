@@ -52,10 +52,10 @@ def main() -> int:
         if not torch.equal(out, wanted):
             raise ArithmeticError(f"{name}: not the plain pair's bits")
     rounds = interleaved_us(graphs, options.rounds)
-    found = medians_us(rounds)
-    best = min(time for name, time in found.items() if name.startswith("plain"))
-    for name in sorted(found, key=found.__getitem__):
-        print(f"{name:<24}{found[name]:8.1f} us  {100 * (1 - found[name] / best):+5.1f} points")  # noqa: T201
+    medians = medians_us(rounds)
+    best = min(time for name, time in medians.items() if name.startswith("plain"))
+    for name in sorted(medians, key=medians.__getitem__):
+        print(f"{name:<24}{medians[name]:8.1f} us  {100 * (1 - medians[name] / best):+5.1f} points")  # noqa: T201
     if options.json:
         options.json.write_text(json.dumps({"pair": repr(pair), "rounds_us": rounds}) + "\n")
     return 0

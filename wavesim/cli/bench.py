@@ -14,5 +14,5 @@ def run(options: argparse.Namespace) -> int:
     """Measures and prints."""
     from wavesim.bench.simulator_speed import measure_speed
 
-    found = asdict(measure_speed())
-    return print_result(options, found, "\n".join(f"{name}: {value:.3g}" for name, value in found.items()))
+    result = asdict(measure_speed())
+    return print_result(options, result, "\n".join(f"{name}: {value:.3g}" for name, value in result.items()))

@@ -28,14 +28,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Lists, hands out or scores."""
     _require_fitting(options)
-    found: dict[str, Any]
+    result: dict[str, Any]
     if options.action == "list":
-        found, text = _listed(options.csv)
+        result, text = _listed(options.csv)
     elif options.action == "trace":
-        found, text = _trace(options.what, options.out)
+        result, text = _trace(options.what, options.out)
     else:
-        found, text = _scored(Path(options.what), options.reveal)
-    return print_result(options, found, text)
+        result, text = _scored(Path(options.what), options.reveal)
+    return print_result(options, result, text)
 
 
 def _require_fitting(options: argparse.Namespace) -> None:
@@ -63,8 +63,8 @@ def _listed(path: Path | None) -> tuple[dict[str, Any], str]:
         complain(f"{path}: a line per pair; fill in the column points")
     facts = [pair.facts() for pair in pairs()]
     lines = [
-        f"{one['pair']}  {one['size']:<52}{_times(one['kernel_ns']):>18}{one['stream_ns'] / 1e3:10.1f}"
-        for one in facts
+        f"{fact['pair']}  {fact['size']:<52}{_times(fact['kernel_ns']):>18}{fact['stream_ns'] / 1e3:10.1f}"
+        for fact in facts
     ]
     question = (
         f"By how many points do row semaphores shorten each pair, tiles in row-major order ({source()})?\n"
@@ -96,8 +96,9 @@ def _scored(path: Path, is_revealed: bool) -> tuple[dict[str, Any], str]:
         opened = revealed(yours)
         document["revealed"] = opened
         rows = [
-            f"{one['pair']}  {one['size']:<52}{one['you']:8.1f}{one['wavesim']:10.1f}{one['measured']:10.1f}"
-            for one in opened
+            f"{entry['pair']}  {entry['size']:<52}{entry['you']:8.1f}{entry['wavesim']:10.1f}"
+            f"{entry['measured']:10.1f}"
+            for entry in opened
         ]
         text = "\n".join([text, "", f"{'':<57}{'you':>8}{'wavesim':>10}{'measured':>10}", *rows])
     return document, text

@@ -18,5 +18,5 @@ def run(options: argparse.Namespace) -> int:
     from wavesim.bench.gpu_results import load_results, newest_results
     from wavesim.bench.results_page import run_results
 
-    found = load_results(options.file or newest_results())
-    return print_result(options, *run_results(found, options.html, options.docs))
+    results = load_results(options.file or newest_results())
+    return print_result(options, *run_results(results, options.html, options.docs))

@@ -33,12 +33,12 @@ def run(options: argparse.Namespace) -> int:
         )
     if options.list and options.json:
         raise DescriptionError("--list is of the text, and --json has no cases; leave one of them out")
-    found = run_validate(options, progress("validating"))
+    result = run_validate(options, progress("validating"))
     if options.html:
         from wavesim.bench.score_page import write_score_page
 
-        write_score_page(options.html, found.predictions, found.scores)
-    status = print_result(options, found.document, found.text)
-    for complaint in found.complaints:
+        write_score_page(options.html, result.predictions, result.scores)
+    status = print_result(options, result.document, result.text)
+    for complaint in result.complaints:
         complain(f"not as committed: {complaint}")
-    return 1 if found.complaints else status
+    return 1 if result.complaints else status

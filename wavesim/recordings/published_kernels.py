@@ -111,9 +111,9 @@ def conv_chain(
         for name, kernel in ((f"conv{place}", kernel) for place, kernel in enumerate(kernels, start=1))
     ]
     needs = []
-    for (one, two), kernel in zip(pairwise(stages), kernels[1:], strict=True):
-        awaited = -(-channels // (kernel.split_k * kernel.tile_n)) if is_tile else one.grid.x
-        needs.append(Dependency(two[x, y], [one[:awaited, y]]))
+    for (first, two), kernel in zip(pairwise(stages), kernels[1:], strict=True):
+        awaited = -(-channels // (kernel.split_k * kernel.tile_n)) if is_tile else first.grid.x
+        needs.append(Dependency(two[x, y], [first[:awaited, y]]))
     return Pipeline(f"{model}-conv", stages, needs)
 
 

@@ -108,8 +108,8 @@ def _with_stream() -> Iterator[tuple[Row, Row]]:
 @cache
 def _catalogue_names() -> dict[str, str]:
     """The catalogue's name of each device that the rows name."""
-    found: dict[str, str] = json.loads((PUBLISHED / "devices.json").read_text())
-    return found
+    names: dict[str, str] = json.loads((PUBLISHED / "devices.json").read_text())
+    return names
 
 
 def _run(row: Row, stream: Row, violators: set[tuple[str, ...]]) -> PublishedRun:

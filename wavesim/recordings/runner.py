@@ -77,9 +77,9 @@ def measured_traces(
         runs = [plan for plan in plans if not refusal_of(runner, pipeline, plan)]
         traces = dict(zip(map(plans.index, runs), runner.measure(pipeline, runs, rounds=rounds), strict=True))
         return tuple(map(traces.get, range(len(plans)))), f"live, {described_measurement(traces[0])}"
-    found = tuple(_recording(find_case(pipeline, device, plan.order.name), plan) for plan in plans)
-    if found[0] is not None:
-        return found, f"recorded, {described_measurement(found[0])}"
+    recording = tuple(_recording(find_case(pipeline, device, plan.order.name), plan) for plan in plans)
+    if recording[0] is not None:
+        return recording, f"recorded, {described_measurement(recording[0])}"
     why = f"nothing: no recording of {pipeline.name} like this on {device.name}, and no GPU runner"
     return (None,) * len(plans), why
 

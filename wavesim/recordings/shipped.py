@@ -60,10 +60,10 @@ def file_name(workload: str, tile: str, tokens: int, order: str, plan: str) -> s
 
 def cases(folder: Path | None = None) -> list[RecordedCase]:
     """All shipped cases, or those of another folder of the same form, sorted."""
-    found: dict[tuple[str, str, str, int, str], dict[str, Path]] = {}
+    result: dict[tuple[str, str, str, int, str], dict[str, Path]] = {}
     for path, key, plan in _files(FOLDER if folder is None else folder):
-        found.setdefault(key, {})[plan] = path
-    return [RecordedCase(*key, paths) for key, paths in sorted(found.items())]
+        result.setdefault(key, {})[plan] = path
+    return [RecordedCase(*key, paths) for key, paths in sorted(result.items())]
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, tuple[str, str, str, int, str], str]]:

@@ -147,8 +147,8 @@ def sketch_cases(folder: Path | None = None) -> list[SketchCase]:
     folder = SKETCH if folder is None else folder
     with (folder / "summary.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    found = [_case(row, folder) for row in rows if row["order"] in ORDERS]
-    return [case for case in found if all(case.path(plan).exists() for plan in PLANS)]
+    cases = [_case(row, folder) for row in rows if row["order"] in ORDERS]
+    return [case for case in cases if all(case.path(plan).exists() for plan in PLANS)]
 
 
 def _case(row: Mapping[str, str], folder: Path) -> SketchCase:

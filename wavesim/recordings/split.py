@@ -30,8 +30,8 @@ def split_of(case: str) -> Split:
 
 def committed_split() -> dict[str, Split]:
     """The split of every case there was, as committed before tuning."""
-    found: dict[str, list[str]] = json.loads(FILE.read_text())["halves"]
-    return {case: _checked(name) for name, cases in found.items() for case in cases}
+    split: dict[str, list[str]] = json.loads(FILE.read_text())["halves"]
+    return {case: _checked(name) for name, cases in split.items() for case in cases}
 
 
 def _checked(name: str) -> Split:

@@ -45,19 +45,19 @@ def recorded_wavernn(path: Path = FILE) -> WavernnTimes | None:
         return None
     entry: Any = read_json(path, MAX_BYTES)
     try:
-        types = {bounded_text("type", dtype): found for dtype, found in entry["types"].items()}
+        types = {bounded_text("type", dtype): result for dtype, result in entry["types"].items()}
         rounds = {
-            dtype: {way: tuple(map(int, times)) for way, times in found["rounds_ns"].items()}
-            for dtype, found in types.items()
+            dtype: {way: tuple(map(int, times)) for way, times in result["rounds_ns"].items()}
+            for dtype, result in types.items()
         }
         predicted = {
-            dtype: {way: int(ns) for way, ns in found["predicted_ns"].items()}
-            for dtype, found in types.items()
+            dtype: {way: int(ns) for way, ns in result["predicted_ns"].items()}
+            for dtype, result in types.items()
         }
         device, date, commit = (bounded_text(name, entry[name]) for name in ("device", "date", "commit"))
-        found = WavernnTimes(device, date, commit, rounds, predicted)
+        times = WavernnTimes(device, date, commit, rounds, predicted)
         for dtype in types:
-            found.errors(dtype)
+            times.errors(dtype)
     except (ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
         raise RecordingError(f"{path}: not a recording of WaveRNN's tests: {error!r}") from None
-    return found
+    return times

@@ -47,7 +47,7 @@ def measure(bench: MicroBench) -> dict[str, Any]:
 
 def constants(raw: dict[str, Any]) -> list[MeasuredConstant]:
     """Fetch, poll and post of each backend's blocks, one per tile."""
-    found = []
+    result = []
     for name, plans in raw.items():
         first, middle, last = (np.asarray(plans["row"]) - np.asarray(plans["stream"])).T
         whole = (
@@ -58,34 +58,34 @@ def constants(raw: dict[str, Any]) -> list[MeasuredConstant]:
             ("poll_ns", middle - first, "the middle, less the first's"),
             ("post_ns", middle - last, "the middle, less the last's"),
         ):
-            repeats = [max(0, round(float(one))) for one in added]
-            found.append(MeasuredConstant(f"backends.{name}.tile.{key}", repeats, f"{whole} {who}"))
-    return found
+            repeats = [max(0, round(float(entry))) for entry in added]
+            result.append(MeasuredConstant(f"backends.{name}.tile.{key}", repeats, f"{whole} {who}"))
+    return result
 
 
 def _blocks_ns(bench: MicroBench, backend: str, block: Block, tile_k: int) -> dict[str, list[list[float]]]:
     runner = CupyRunner(commit="", backend=backend)
     pipeline = chain(bench.sms, block, tile_k)
     compile_ahead(pipeline, PLANS.values(), [Build(is_recording=True)], backend_named(backend).name)
-    kept, found = [], [_at_one_place(runner, pipeline)]
+    kept, times_ns = [], [_at_one_place(runner, pipeline)]
     for place in range(1, PLACES):
         kept.append(bench.zeros(place << 22, np.uint8))  # the next operands lie elsewhere
-        found.append(_at_one_place(runner, pipeline))
-    return {name: [one[name] for one in found] for name in PLANS}
+        times_ns.append(_at_one_place(runner, pipeline))
+    return {name: [times_n[name] for times_n in times_ns] for name in PLANS}
 
 
 def _at_one_place(runner: CupyRunner, pipeline: Pipeline) -> dict[str, list[float]]:
     """By plan, the stages' median block, median over replays in turns."""
     operands = runner.operands(pipeline)
     programs = {name: _one_after_another(runner, operands, plan) for name, plan in PLANS.items()}
-    turns = [Contender(runner.launcher(one), one.streams[0]) for one in programs.values()]
+    turns = [Contender(runner.launcher(entry), entry.streams[0]) for entry in programs.values()]
     seen: dict[str, list[list[float]]] = {name: [] for name in PLANS}
     for replay in range(-WARM_UPS, REPLAYS):
         run_in_turn(turns)
         for name, program in programs.items():
             program.synchronize()
             if replay >= 0:
-                seen[name].append([_median_ns(program.sync.records(one)) for one in program.sync.names])
+                seen[name].append([_median_ns(program.sync.records(entry)) for entry in program.sync.names])
     return {name: np.median(rows, axis=0).tolist() for name, rows in seen.items()}
 
 
@@ -97,7 +97,7 @@ def chain(sms: int, block: Block, tile_k: int) -> Pipeline:
         for name in ("gemm1", "gemm2", "gemm3")
     ]
     stages = [Stage(gemm.name, gemm) for gemm in gemms]
-    needs = [gemm_rows(one, other) for one, other in pairwise(stages)]
+    needs = [gemm_rows(first, second) for first, second in pairwise(stages)]
     return Pipeline("ready-waits", stages, needs)
 
 

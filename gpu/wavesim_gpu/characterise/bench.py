@@ -46,13 +46,13 @@ class MicroBench:
 
     def kernel(self, file: str, name: str, shared_bytes: int = 0) -> Function:
         """A kernel of this folder; `shared_bytes` is the dynamic shared memory it may be launched with."""
-        found = load_function(FOLDER / file, name, Build())
+        function = load_function(FOLDER / file, name, Build())
         if shared_bytes:
             driver = self.cupy.cuda.driver
             driver.funcSetAttribute(
-                found.function.ptr, driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_bytes
+                function.function.ptr, driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_bytes
             )
-        return found
+        return function
 
     def prefer_carveout(self, kernel: Function, percent: int) -> None:
         """The carve-out that a kernel asks for; -1 leaves it to the driver."""
@@ -70,7 +70,9 @@ class MicroBench:
         stream: Any = None,
     ) -> None:
         """One launch; arguments are CuPy arrays, NumPy scalars and records."""
-        passed = tuple(np.uint64(one.data.ptr) if hasattr(one, "get") else one for one in arguments)
+        passed = tuple(
+            np.uint64(argument.data.ptr) if hasattr(argument, "get") else argument for argument in arguments
+        )
         kernel.function((blocks, 1, 1), (threads, 1, 1), passed, shared, stream or self.stream)
 
     def zeros(self, shape: Any, dtype: Any = np.uint64) -> Any:

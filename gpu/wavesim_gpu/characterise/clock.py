@@ -39,33 +39,33 @@ def measure(bench: MicroBench) -> dict[str, Any]:
     short: dict[str, list[list[float]]] = {}
     for share in GAIN_SHARES:
         count = max(1, round(share * bench.sms))
-        found = [_short(bench, count) for _ in range(SHORT_WARM_UPS + SHORT_PASSES)]
-        short[str(count)] = found[SHORT_WARM_UPS:]  # by then power and temperature have settled
+        result = [_short(bench, count) for _ in range(SHORT_WARM_UPS + SHORT_PASSES)]
+        short[str(count)] = result[SHORT_WARM_UPS:]  # by then power and temperature have settled
     return {"steady": steady, "phases_ghz": short, "sm_count": bench.sms}
 
 
 def constants(raw: dict[str, Any]) -> list[MeasuredConstant]:
     """Clocks and power of one SM and of all, and how much faster some SMs run while others pause."""
     steady, sms = raw["steady"], raw["sm_count"]
-    one, full = steady[min(steady, key=int)], steady[max(steady, key=int)]
+    alone, full = steady[min(steady, key=int)], steady[max(steady, key=int)]
     load = "wgmma or mma.sync without a pause"
-    found = [
-        MeasuredConstant("clock.single_ghz", _known(one, "ghz"), f"one SM under {load}, the last 100 ms"),
+    result = [
+        MeasuredConstant("clock.single_ghz", _known(alone, "ghz"), f"one SM under {load}, the last 100 ms"),
         MeasuredConstant("clock.full_ghz", _known(full, "ghz"), f"all SMs under {load}, the last 100 ms"),
     ]
-    if _known(full, "watts") and _known(one, "watts"):
-        found.append(MeasuredConstant("clock.full_w", _known(full, "watts"), f"NVML, all SMs under {load}"))
-        found.append(MeasuredConstant("clock.idle_w", _known(one, "watts"), f"NVML, one SM under {load}"))
+    if _known(full, "watts") and _known(alone, "watts"):
+        result.append(MeasuredConstant("clock.full_w", _known(full, "watts"), f"NVML, all SMs under {load}"))
+        result.append(MeasuredConstant("clock.idle_w", _known(alone, "watts"), f"NVML, one SM under {load}"))
     phases = raw.get("phases_ghz")
     if not phases:
-        return found
+        return result
     fewest = min(phases, key=int)
     gains = [gain(pair, int(fewest) / sms) for pair in phases[fewest]]
     source = (
         f"clock of {fewest} SMs that go on while the others pause for 0.4 ms, over that while all compute"
     )
-    found.append(MeasuredConstant("clock.gain", [max(0.0, min(1.0, one)) for one in gains], source))
-    return found
+    result.append(MeasuredConstant("clock.gain", [max(0.0, min(1.0, entry)) for entry in gains], source))
+    return result
 
 
 def gain(clocks: list[float], busy_share: float) -> float:

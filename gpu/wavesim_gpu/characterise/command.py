@@ -77,19 +77,19 @@ def run(options: argparse.Namespace) -> int:
     state = require_gpu(may_be_held=options.as_found, may_be_disturbed=options.as_found)
     bench = MicroBench()
     runs = [measured(bench, began + seconds * (turn + 1)) for turn in range(options.repeat)]
-    found = together([one.readings for one in runs])
-    readings = [one for one in found if is_steady(one)]
+    matched = together([entry.readings for entry in runs])
+    readings = [reading for reading in matched if is_steady(reading)]
     _require_own_clock(state, readings, is_accepted=options.as_found)
     out = options.out or Path(f"{_slug(bench.device.name)}.toml")
     conditions = conditions_of(state, versions(), readings)
     today = datetime.now(UTC).date().isoformat()
     if options.raw:
         whole = {"date": today, "device": asdict(bench.device), "conditions": conditions}
-        write_text(options.raw, json.dumps(whole | {"runs": [one.raw for one in runs]}))
+        write_text(options.raw, json.dumps(whole | {"runs": [run.raw for run in runs]}))
     write_text(out, text_of(bench.device, readings, conditions, today))
-    left_out = sorted({name for one in runs for name in one.left_out})
-    result = _result(out, time.monotonic() - began, readings, [one.readings for one in runs], left_out)
-    result["scattered"] = [one.name for one in found if not is_steady(one)]
+    left_out = sorted({name for run in runs for name in run.left_out})
+    result = _result(out, time.monotonic() - began, readings, [run.readings for run in runs], left_out)
+    result["scattered"] = [reading.name for reading in matched if not is_steady(reading)]
     print(json.dumps(result) if options.json else _text(result))  # noqa: T201  # the command's answer
     return 0
 
@@ -111,13 +111,15 @@ def measured(bench: MicroBench, until: float) -> Pass:
 
 def constants_of(raw: Mapping[str, Any]) -> list[MeasuredConstant]:
     """The constants that follow from the groups' raw results."""
-    return [one for name, group in GROUPS.items() if name in raw for one in group.constants(raw[name])]
+    return [
+        constant for name, group in GROUPS.items() if name in raw for constant in group.constants(raw[name])
+    ]
 
 
 def text_from(whole: Mapping[str, Any]) -> str:
     """The device file once more, from the raw results of a run, as `--raw` writes them."""
-    found = together([constants_of(raw) for raw in whole["runs"]])
-    readings = [one for one in found if is_steady(one)]
+    result = together([constants_of(raw) for raw in whole["runs"]])
+    readings = [reading for reading in result if is_steady(reading)]
     return text_of(Device(**whole["device"]), readings, whole["conditions"], whole["date"])
 
 
@@ -150,26 +152,28 @@ def _result(
     runs: Sequence[Sequence[MeasuredConstant]],
     left_out: Sequence[str],
 ) -> dict[str, Any]:
-    by_name = [{one.name: one for one in run} for run in runs]
+    by_name = [{reading.name: reading for reading in run} for run in runs]
     constants = [
         {
-            "name": one.name,
-            "value": one.value,
-            "spread": one.spread,
-            "difference": difference([run[one.name] for run in by_name if one.name in run]),
+            "name": reading.name,
+            "value": reading.value,
+            "spread": reading.spread,
+            "difference": difference([run[reading.name] for run in by_name if reading.name in run]),
         }
-        for one in readings
+        for reading in readings
     ]
     return {"file": str(out), "seconds": round(seconds, 1), "constants": constants, "left_out": left_out}
 
 
 def _text(result: Mapping[str, Any]) -> str:
     lines = [f"{'constant':34}{'value':>16}{'spread':>9}{'between runs':>14}"]
-    for one in result["constants"]:
-        apart = one["difference"]
+    for entry in result["constants"]:
+        apart = entry["difference"]
         mark = "  over 5 %" if apart is not None and apart > SAME else ""
-        value = f"{one['value']:.6g}" if type(one["value"]) in (int, float) else str(one["value"])
-        lines.append(f"{one['name']:34}{value:>16}{_percent(one['spread']):>9}{_percent(apart):>14}{mark}")
+        value = f"{entry['value']:.6g}" if type(entry["value"]) in (int, float) else str(entry["value"])
+        lines.append(
+            f"{entry['name']:34}{value:>16}{_percent(entry['spread']):>9}{_percent(apart):>14}{mark}"
+        )
     lines.append(f"{len(result['constants'])} constants in {result['file']}, {result['seconds']:g} s")
     if result["scattered"]:
         lines.append(f"not written, as repeats lie too far apart: {', '.join(result['scattered'])}")

@@ -33,18 +33,18 @@ def conditions_of(
 ) -> dict[str, str | int | float | bool]:
     """What else was true of the GPU: software, power limit, others' work, and clocks that were held."""
     told = {name: value for name, value in state.readings.items() if name != "other_pids"}
-    found: dict[str, Any] = {name: text for name, text in versions.items() if text}
-    found |= told | {"sm_count": state.device.sm_count, "whole_sm_count": state.whole_sm_count}
-    found["other_processes"] = len(state.other_pids)
+    conditions: dict[str, Any] = {name: text for name, text in versions.items() if text}
+    conditions |= told | {"sm_count": state.device.sm_count, "whole_sm_count": state.whole_sm_count}
+    conditions["other_processes"] = len(state.other_pids)
     wrong = [*disturbances(state), *([state.held_clock] if state.held_clock else [])]
     cap = capped_clock(state, readings)
     wrong += [cap] if cap else []
-    return found | ({"as_found": "; ".join(wrong)} if wrong else {})
+    return conditions | ({"as_found": "; ".join(wrong)} if wrong else {})
 
 
 def capped_clock(state: GpuState, readings: Sequence[MeasuredConstant]) -> str:
     """That the SM clock stays below its highest even where SMs only wait; "" if it does not."""
-    light = next((one.value for one in readings if one.name == "clock.light_ghz"), None)
+    light = next((reading.value for reading in readings if reading.name == "clock.light_ghz"), None)
     most_mhz = state.most_clock_mhz or state.device.clock_hz / 1e6
     if light is None or light * 1000 >= REACHED * most_mhz:
         return ""
@@ -83,11 +83,11 @@ def text_of(
 
 def _issue_order(readings: Sequence[MeasuredConstant], date: str) -> list[str]:
     """What safety verdicts rest on, where it was seen."""
-    seen = [one for one in readings if one.name == "dispatch.oldest_first" and one.value]
+    seen = [reading for reading in readings if reading.name == "dispatch.oldest_first" and reading.value]
     return [
         line
-        for one in seen
-        for line in ("", "[issue_order]", f"source = {_toml(one.source)}", f"date = {_toml(date)}")
+        for entry in seen
+        for line in ("", "[issue_order]", f"source = {_toml(entry.source)}", f"date = {_toml(date)}")
     ]
 
 

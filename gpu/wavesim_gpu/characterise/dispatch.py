@@ -79,15 +79,15 @@ def _read(stays: Any) -> Any:
 def _is_oldest_first(bench: MicroBench) -> bool:
     """Two kernels of 1.5 waves, one block per SM, on two streams."""
     shared, blocks = bench.device.shared_bytes_per_block, bench.sms * 3 // 2
-    other, found = bench.cupy.cuda.Stream(non_blocking=True), []
+    other, result = bench.cupy.cuda.Stream(non_blocking=True), []
     for name, stream in (("stay_first", bench.stream), ("stay_second", other)):
         kernel, stays = bench.kernel(FILE, name, shared), _stays(bench, blocks)
         bench.prefer_carveout(kernel, FULL)
-        found.append((kernel, stays, stream))
-    for kernel, stays, stream in found:
+        result.append((kernel, stays, stream))
+    for kernel, stays, stream in result:
         bench.launch(kernel, blocks, THREADS, stays, np.uint64(STAY_NS), shared=shared, stream=stream)
     bench.synchronize()
-    first, second = (_read(stays) for _, stays, _ in found)
+    first, second = (_read(stays) for _, stays, _ in result)
     return bool(second["start_ns"].min() >= first["start_ns"].max())
 
 
@@ -112,5 +112,5 @@ def _joined(bench: MicroBench, large: int, small: int, percent: int) -> int:
     bench.launch(first, bench.sms, THREADS, stays, np.uint64(LONG_NS), shared=large)
     bench.launch(second, blocks, 32, beside, np.uint64(LONG_NS), shared=small, stream=other)
     bench.synchronize()
-    ends = {int(one["sm"]): int(one["end_ns"]) for one in _read(stays)}
-    return sum(int(one["start_ns"]) < ends.get(int(one["sm"]), 0) for one in _read(beside))
+    ends = {int(record["sm"]): int(record["end_ns"]) for record in _read(stays)}
+    return sum(int(record["start_ns"]) < ends.get(int(record["sm"]), 0) for record in _read(beside))

@@ -35,24 +35,24 @@ def measure(bench: MicroBench) -> dict[str, Any]:
 def constants(raw: dict[str, Any]) -> list[MeasuredConstant]:
     """Overheads of launches, and the timer's step."""
     source = "least step of %globaltimer in a loop"
-    found = [MeasuredConstant("timer.step_ns", _whole([min(raw["timer_steps_ns"])]), source)]
+    result = [MeasuredConstant("timer.step_ns", _whole([min(raw["timer_steps_ns"])]), source)]
     source = "one launch from Python through CuPy, of 500; the fastest fifth of 50 turns"
-    found.append(MeasuredConstant("overheads.host_ns", _whole(raw["host_ns"]), source))
+    result.append(MeasuredConstant("overheads.host_ns", _whole(raw["host_ns"]), source))
     if "mean_gaps_ns" in raw:
-        found += _between_kernels(raw["mean_gaps_ns"])
+        result += _between_kernels(raw["mean_gaps_ns"])
     if "graphs_ns" in raw:
-        found += _around_kernels(raw["graphs_ns"])
-    return found
+        result += _around_kernels(raw["graphs_ns"])
+    return result
 
 
 def _between_kernels(gaps: dict[str, list[float]]) -> list[MeasuredConstant]:
     whole = f"{KERNELS} kernels in a CUDA graph, a large block per SM"
     source = f"{whole}: last block's end to the next one's start"
-    found = [MeasuredConstant("overheads.boundary_ns", _whole(gaps["span"]), source)]
+    kernels = [MeasuredConstant("overheads.boundary_ns", _whole(gaps["span"]), source)]
     if "dependent_span" in gaps:
         source = f"{whole}, dependent launch: last block's end to the return of the wait for it"
-        found.append(MeasuredConstant("overheads.dependent_ns", _whole(gaps["dependent_span"]), source))
-    return found
+        kernels.append(MeasuredConstant("overheads.dependent_ns", _whole(gaps["dependent_span"]), source))
+    return kernels
 
 
 def _around_kernels(graphs: dict[str, list[float]]) -> list[MeasuredConstant]:
@@ -80,14 +80,14 @@ def _gaps(bench: MicroBench, name: str) -> list[float]:
             else:
                 launch_extended(kernel.function, shape, arguments, bench.stream)
 
-    graph, found = bench.capture(enqueue), []
+    graph, gaps = bench.capture(enqueue), []
     bench.warm_up(lambda: graph.launch(bench.stream))
     for _ in range(REPLAYS):
         graph.launch(bench.stream)
         bench.synchronize()
         seen = stamps.get().astype(np.int64)
-        found.append(float(np.mean(seen[1:, :, 0].min(1) - seen[:-1, :, 1].max(1))))
-    return found
+        gaps.append(float(np.mean(seen[1:, :, 0].min(1) - seen[:-1, :, 1].max(1))))
+    return gaps
 
 
 def _pairs(bench: MicroBench, streams: int) -> list[float]:
@@ -106,26 +106,26 @@ def _pairs(bench: MicroBench, streams: int) -> list[float]:
         if streams > 1:
             bench.stream.wait_event(other.record())
 
-    graph, found = bench.capture(enqueue), []
+    graph, pairs = bench.capture(enqueue), []
     bench.warm_up(lambda: graph.launch(bench.stream))
     for _ in range(PAIR_REPLAYS):
         whole = bench.elapsed_ns(lambda: graph.launch(bench.stream))
         seen = stamps.get()
-        found.append(whole - float(seen[..., 1].max() - seen[..., 0].min()))
-    return found
+        pairs.append(whole - float(seen[..., 1].max() - seen[..., 0].min()))
+    return pairs
 
 
 def _host_ns(bench: MicroBench) -> list[float]:
     """Nanoseconds of one launch among many, in the turns in which the host did little else."""
-    kernel, stamps, found = bench.kernel(FILE, "span"), bench.zeros((1, 2)), []
+    kernel, stamps, times_ns = bench.kernel(FILE, "span"), bench.zeros((1, 2)), []
     for _ in range(HOST_TURNS):
         bench.synchronize()
         began = time.perf_counter_ns()
         for _ in range(HOST_LAUNCHES):
             bench.launch(kernel, 1, 32, stamps, np.uint64(0))
-        found.append((time.perf_counter_ns() - began) / HOST_LAUNCHES)
+        times_ns.append((time.perf_counter_ns() - began) / HOST_LAUNCHES)
         bench.synchronize()
-    return sorted(found)[: HOST_TURNS // 5]
+    return sorted(times_ns)[: HOST_TURNS // 5]
 
 
 def _timer_steps(bench: MicroBench) -> list[float]:

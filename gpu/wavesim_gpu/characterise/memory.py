@@ -63,7 +63,7 @@ def constants(raw: dict[str, Any]) -> list[MeasuredConstant]:
     panels, sets, l2_bytes = raw["panels_bytes_per_s"], raw["sets_bytes_per_s"], raw["l2_bytes"]
     shared, private = (capacities(sets[name], l2_bytes) for name in ("shared", "private"))
     near, far = near_and_far(raw["latency_cycles"]["cached"]["cycles"])
-    scattered = [one / middle for one, middle in zip(panels["scattered"], panels["drifted"], strict=True)]
+    scattered = [entry / middle for entry, middle in zip(panels["scattered"], panels["drifted"], strict=True)]
     small = min(sets["shared"], key=int)
     return [
         MeasuredConstant(
@@ -83,7 +83,7 @@ def constants(raw: dict[str, Any]) -> list[MeasuredConstant]:
         ),
         MeasuredConstant(
             "memory.l2_bytes",
-            [round(one) for one in shared],
+            [round(entry) for entry in shared],
             "all SMs read at random in sets larger than the L2: the share of reads that DRAM did not serve",
         ),
         MeasuredConstant(
@@ -110,13 +110,13 @@ def capacities(by_size: dict[str, list[float]], l2_bytes: int) -> list[float]:
     the rate of the largest set.
     """
     largest = max(by_size, key=int)
-    found = []
+    result = []
     for repeat, dram in enumerate(by_size[largest]):
         sizes = [size for size in by_size if SOUGHT[0] <= int(size) * MB / l2_bytes <= SOUGHT[1]]
         base = dram * (1 - l2_bytes / (int(largest) * MB))  # what the largest set still found in the L2
         each = [int(size) * MB * (1 - base / by_size[size][repeat]) for size in sizes]
-        found.append(float(np.median(each)))
-    return found
+        result.append(float(np.median(each)))
+    return result
 
 
 def near_and_far(cycles: list[list[float]]) -> tuple[float, float]:
@@ -167,15 +167,15 @@ def _panels(bench: MicroBench, pool: Any) -> dict[str, list[float]]:
     }
     placed = {name: bench.cupy.asarray(values) for name, values in firsts.items()}
     rows = min(PANEL_ROWS, pool.nbytes // (bench.sms * K_BLOCKS * 128))
-    found: dict[str, list[float]] = {name: [] for name in firsts}
+    panels: dict[str, list[float]] = {name: [] for name in firsts}
     for repeat in range(-2, 2 * REPEATS):
         for name, first in placed.items():
             params = _panel_params(pool, first, durations, rows, depth)
             bench.launch(kernel, bench.sms, PANEL_THREADS, params, shared=shared)
             bench.synchronize()
             if repeat >= 0:
-                found[name].append(_added_up(rows * K_BLOCKS * 128, durations))
-    return found
+                panels[name].append(_added_up(rows * K_BLOCKS * 128, durations))
+    return panels
 
 
 def _paced(bench: MicroBench, pool: Any) -> list[dict[str, Any]]:
@@ -188,7 +188,7 @@ def _paced(bench: MicroBench, pool: Any) -> list[dict[str, Any]]:
     needed = (
         bench.sms * rows * 128 / bench.device.dram_bytes_per_s * bench.device.clock_hz
     )  # cycles of a k-block
-    found = []
+    result = []
     for load in LOADS:
         cycles = round(needed / load)
         times = []
@@ -199,10 +199,10 @@ def _paced(bench: MicroBench, pool: Any) -> list[dict[str, Any]]:
             bench.synchronize()
             seen = durations.get()
             times.append(float(np.median(seen[:, 1] - seen[:, 0])))
-        found.append(
+        result.append(
             {"load": load, "cycles": cycles, "bytes": bench.sms * rows * K_BLOCKS * 128, "ns": times}
         )
-    return found
+    return result
 
 
 # memory.cu, PanelParams.
@@ -241,7 +241,7 @@ def _sets(bench: MicroBench, pool: Any, is_private: int) -> dict[str, list[float
     sink = bench.zeros(1, np.uint32)
     sizes = [size for size in SET_SIZES_MB if size * MB < pool.nbytes] + [pool.nbytes // MB]
     moved = bench.sms * (READ_THREADS // 32) * READ_ROUNDS * CHUNK_BYTES
-    found: dict[str, list[float]] = {str(size): [] for size in sizes}
+    sets: dict[str, list[float]] = {str(size): [] for size in sizes}
     for repeat in range(REPEATS):
         for size in sizes:
             chunks = size * MB // CHUNK_BYTES
@@ -250,8 +250,8 @@ def _sets(bench: MicroBench, pool: Any, is_private: int) -> dict[str, list[float
                 seed = np.uint32(2 * repeat + turn)
                 bench.launch(kernel, bench.sms, READ_THREADS, pool, *arguments, seed, durations, sink)
             bench.synchronize()
-            found[str(size)].append(moved / _span_ns(durations) * 1e9)
-    return found
+            sets[str(size)].append(moved / _span_ns(durations) * 1e9)
+    return sets
 
 
 def _cyclic(bench: MicroBench, pool: Any) -> dict[str, list[float]]:
@@ -260,7 +260,7 @@ def _cyclic(bench: MicroBench, pool: Any) -> dict[str, list[float]]:
     sink = bench.zeros(1, np.uint32)
     sizes = [size for size in SET_SIZES_MB if size * MB < pool.nbytes]
     moved = bench.sms * (READ_THREADS // 32) * READ_ROUNDS * CHUNK_BYTES
-    found: dict[str, list[float]] = {str(size): [] for size in sizes}
+    rates: dict[str, list[float]] = {str(size): [] for size in sizes}
     for _ in range(REPEATS):
         for size in sizes:
             chunks = np.uint32(size * MB // CHUNK_BYTES)
@@ -268,8 +268,8 @@ def _cyclic(bench: MicroBench, pool: Any) -> dict[str, list[float]]:
                 arguments = (pool, chunks, np.int32(READ_ROUNDS), durations, sink)
                 bench.launch(kernel, bench.sms, READ_THREADS, *arguments)
             bench.synchronize()
-            found[str(size)].append(moved / _span_ns(durations) * 1e9)
-    return found
+            rates[str(size)].append(moved / _span_ns(durations) * 1e9)
+    return rates
 
 
 def _latencies(bench: MicroBench, pool: Any, is_coherent: int) -> dict[str, Any]:

@@ -28,7 +28,7 @@ class MeasuredConstant:
     @property
     def is_number(self) -> bool:
         """Whether repeats can be put in order."""
-        return all(type(one) in (int, float) for one in self.repeats)
+        return all(type(repeat) in (int, float) for repeat in self.repeats)
 
     @property
     def value(self) -> Any:
@@ -49,15 +49,15 @@ def together(runs: Sequence[Sequence[MeasuredConstant]]) -> list[MeasuredConstan
     repeats: dict[str, list[Any]] = {}
     sources: dict[str, str] = {}
     for run in runs:
-        for one in run:
-            repeats.setdefault(one.name, []).extend(one.repeats)
-            sources[one.name] = one.source
-    return [MeasuredConstant(name, found, sources[name]) for name, found in repeats.items()]
+        for entry in run:
+            repeats.setdefault(entry.name, []).extend(entry.repeats)
+            sources[entry.name] = entry.source
+    return [MeasuredConstant(name, repeat, sources[name]) for name, repeat in repeats.items()]
 
 
-def is_steady(one: MeasuredConstant) -> bool:
+def is_steady(constant: MeasuredConstant) -> bool:
     """Whether its repeats agree well enough to say more than what stands in for a lacking constant."""
-    return one.spread is None or one.spread <= MOST_SPREAD
+    return constant.spread is None or constant.spread <= MOST_SPREAD
 
 
 def difference(runs: Sequence[MeasuredConstant]) -> float | None:
@@ -67,6 +67,6 @@ def difference(runs: Sequence[MeasuredConstant]) -> float | None:
     """
     if len(runs) < 2:
         return None
-    values = [np.atleast_1d(np.asarray(one.value, float)) for one in runs]
+    values = [np.atleast_1d(np.asarray(run.value, float)) for run in runs]
     low, high = np.min(values, axis=0), np.max(values, axis=0)
     return float(np.max((high - low) / np.where(high > 0, high, 1.0)))

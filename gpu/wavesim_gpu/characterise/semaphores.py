@@ -54,33 +54,35 @@ def constants(raw: dict[str, Any]) -> list[MeasuredConstant]:
         ),
         "fixup": ("overheads.fixup_ns", f"{whole}: longer with another block's sums loaded and added"),
     }
-    found = [
+    result = [
         MeasuredConstant(
             "semaphore.latency_ns",
-            [round(np.median(one)) for one in zip(*ways.values(), strict=True)],
+            [round(np.median(entry)) for entry in zip(*ways.values(), strict=True)],
             "blocks of two SMs that post to each other in turns, half of a turn, median over SMs",
         )
     ]
     for part, (name, source) in sources.items():
-        added = [max(0, round(one - none)) for one, none in zip(rounds[part], rounds["none"], strict=True)]
-        found.append(MeasuredConstant(name, added, source))
-    return found
+        added = [
+            max(0, round(entry - none)) for entry, none in zip(rounds[part], rounds["none"], strict=True)
+        ]
+        result.append(MeasuredConstant(name, added, source))
+    return result
 
 
 def _one_way(bench: MicroBench) -> dict[str, list[float]]:
     """Nanoseconds from post to the other block's seeing it, by the partner's block and repeat."""
     kernel = bench.kernel(FILE, "ping_pong")
-    found: dict[str, list[float]] = {}
+    medians: dict[str, list[float]] = {}
     partners = sorted({1, bench.sms // 4, bench.sms // 2, 3 * bench.sms // 4, bench.sms - 1} - {0})
     for partner in partners:
-        found[str(partner)] = []
+        medians[str(partner)] = []
         for _ in range(REPEATS):
             counters, duration = bench.zeros(2 * WORDS_APART, np.uint32), bench.zeros(2)
             arguments = (counters, np.uint32(partner), np.uint32(TURNS), duration)
             bench.launch(kernel, bench.sms, 32, *arguments)
             bench.synchronize()
-            found[str(partner)].append(float(duration[0]) / (TURNS - 1) / 2)
-    return found
+            medians[str(partner)].append(float(duration[0]) / (TURNS - 1) / 2)
+    return medians
 
 
 def _rounds(bench: MicroBench) -> dict[str, list[float]]:
@@ -91,7 +93,7 @@ def _rounds(bench: MicroBench) -> dict[str, list[float]]:
     tiles = bench.zeros(blocks * TILE_QUADS * THREADS * 4, np.float32)
     sums = bench.zeros(blocks * SUM_QUADS * THREADS * 4, np.float32)
     durations = bench.zeros((blocks, 2))
-    found: dict[str, list[float]] = {name: [] for name in PARTS}
+    rounds: dict[str, list[float]] = {name: [] for name in PARTS}
     for repeat in range(-2, 2 * REPEATS):
         for name, parts in PARTS.items():
             params = np.zeros(1, PARAMS)[0]
@@ -107,5 +109,5 @@ def _rounds(bench: MicroBench) -> dict[str, list[float]]:
             bench.launch(kernel, blocks, THREADS, params)
             bench.synchronize()
             if repeat >= 0:
-                found[name].append(float(np.median(durations.get()[:, 0])) / ROUNDS)
-    return found
+                rounds[name].append(float(np.median(durations.get()[:, 0])) / ROUNDS)
+    return rounds

@@ -53,18 +53,18 @@ def measure(bench: MicroBench) -> dict[str, Any]:
 def constants(raw: dict[str, Any]) -> list[MeasuredConstant]:
     """Speeds of one to four blocks over that of one alone, and what a spinning neighbour takes."""
     source = "one SM's clock while its blocks wait for the L2 most of the time"
-    found = [MeasuredConstant("clock.light_ghz", raw["light_ghz"], source)]
+    result = [MeasuredConstant("clock.light_ghz", raw["light_ghz"], source)]
     for kind, name in ((GEMM, "tensor_speeds"), ("fma", "fma_speeds"), ("latency", "latency_speeds")):
         each = [speeds(repeat) for repeat in raw["rates"][kind]]
         middle = [round(min(1.0, float(np.median(column))), 4) for column in zip(*each, strict=True)]
-        found.append(
+        result.append(
             MeasuredConstant(f"sharing.{name}", [middle], f"1 to {MOST} blocks of {kind} work on every SM")
         )
     for spinner, name in (("polling", "spin_share"), ("sleeping", "sleeping_spin_share")):
         lost = [max(0.0, 1 - beside / alone) for alone, beside in raw["beside_spinning"][spinner][GEMM]]
         source = f"what blocks of {GEMM} lose to a block beside them of which one thread waits, {spinner}"
-        found.append(MeasuredConstant(f"sharing.{name}", lost, source))
-    return found
+        result.append(MeasuredConstant(f"sharing.{name}", lost, source))
+    return result
 
 
 def speeds(rates: list[list[float]]) -> list[float]:
@@ -75,15 +75,15 @@ def speeds(rates: list[list[float]]) -> list[float]:
 def _rates(bench: MicroBench, kind: str, links: Any) -> list[list[float]]:
     """Of 1 to 4 blocks per SM, the median steps per 1000 cycles of the oldest, the next, ..."""
     name, threads = KINDS[kind]
-    kernel, sink, found = bench.kernel(FILE, name), bench.zeros(1, np.float32), []
+    kernel, sink, rates = bench.kernel(FILE, name), bench.zeros(1, np.float32), []
     for count in range(1, MOST + 1):
         progress = bench.zeros(count * bench.sms * PROGRESS.itemsize, np.uint8)
         arguments = (np.uint64(WINDOW), links, progress, sink)
         for _ in range(2):  # once to warm up
             bench.launch(kernel, count * bench.sms, threads, *arguments)
         bench.synchronize()
-        found.append(_by_age(progress.get().view(PROGRESS), count))
-    return found
+        rates.append(_by_age(progress.get().view(PROGRESS), count))
+    return rates
 
 
 def _light_ghz(bench: MicroBench, links: Any) -> float:
@@ -104,7 +104,7 @@ def _by_age(seen: Any, count: int) -> list[float]:
     for row in np.lexsort((np.arange(len(seen)), seen["start_ns"])):
         by_sm.setdefault(int(seen["sm"][row]), []).append(int(row))
     full = [rate[rows] for rows in by_sm.values() if len(rows) == count]
-    return [float(one) for one in np.median(full, axis=0)] if full else [float("nan")] * count
+    return [float(entry) for entry in np.median(full, axis=0)] if full else [float("nan")] * count
 
 
 def _beside(bench: MicroBench, kind: str, links: Any, how: tuple[int, int]) -> list[tuple[float, float]]:
@@ -113,8 +113,8 @@ def _beside(bench: MicroBench, kind: str, links: Any, how: tuple[int, int]) -> l
     work, spin = bench.kernel(FILE, name), bench.kernel(FILE, "spin")
     polls, sink = bench.zeros(bench.sms, np.uint32), bench.zeros(1, np.float32)
     progress = bench.zeros(bench.sms * PROGRESS.itemsize, np.uint8)
-    counter, one = bench.zeros(1, np.uint32), bench.cupy.ones(1, np.uint32)
-    beside, found = bench.cupy.cuda.Stream(non_blocking=True), []
+    counter, step = bench.zeros(1, np.uint32), bench.cupy.ones(1, np.uint32)
+    beside, result = bench.cupy.cuda.Stream(non_blocking=True), []
     arguments = (np.uint64(WINDOW), links, progress, sink)
 
     def rate() -> float:
@@ -127,9 +127,9 @@ def _beside(bench: MicroBench, kind: str, links: Any, how: tuple[int, int]) -> l
         alone = rate()
         bench.launch(spin, bench.sms, 256, counter, *map(np.int32, how), polls, stream=beside)
         shared = rate()
-        counter.data.copy_from_device_async(one.data, one.nbytes, bench.stream)
+        counter.data.copy_from_device_async(step.data, step.nbytes, bench.stream)
         bench.synchronize()
         counter.fill(0)
         bench.synchronize()
-        found.append((alone, shared))
-    return found
+        result.append((alone, shared))
+    return result

@@ -175,15 +175,15 @@ def _made(loaded: Any, function: str, *arguments: int) -> int:
 
 def _loaded(name: str, functions: dict[str, tuple[Any, ...]]) -> Any:
     """The library that the process has loaded, or else the one of the installed packages."""
-    found = _in_process(name) or _installed(name)
+    result = _in_process(name) or _installed(name)
     for function, types in functions.items():
         try:
-            loaded = getattr(found, function)
+            loaded = getattr(result, function)
         except AttributeError as error:
             raise DeviceError(f"lib{name}.so is too old ({error}); {INSTALL}") from None
         loaded.argtypes = types
         loaded.restype = ctypes.c_size_t if function.endswith("GetVersion") else ctypes.c_int
-    return found
+    return result
 
 
 def _in_process(name: str) -> Any:

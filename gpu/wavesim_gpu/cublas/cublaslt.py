@@ -144,10 +144,10 @@ class Product:
         key = replace(place, bias=min(place.bias, 1))
         if key not in self._offered:
             offers = (problem.offered() for problem in self._problems(place))
-            found = next(filter(None, offers), [])
+            result = next(filter(None, offers), [])
             by_cublas = [] if place.b_step else [GEMM_EX]
             is_its_own = self._is_vector and not place.bias
-            self._offered[key] = [*by_cublas, *found] if is_its_own else [*found, *by_cublas]
+            self._offered[key] = [*by_cublas, *result] if is_its_own else [*result, *by_cublas]
         return self._offered[key]
 
     def prepared(self, place: Place, algorithm: str) -> Run:
@@ -193,8 +193,8 @@ class Product:
         for word in self.algorithms(least):
             graph = _graph([(self.prepared(place, word), at) for place, at in repeated], beside)
             contenders.append(Contender(partial(graph.launch, beside), beside, len(repeated)))
-        found = interleaved_ns(contenders, TRIAL_ROUNDS) if contenders else []
-        return {word: median(own) for word, own in zip(self.algorithms(least), found, strict=True)}
+        result = interleaved_ns(contenders, TRIAL_ROUNDS) if contenders else []
+        return {word: median(own) for word, own in zip(self.algorithms(least), result, strict=True)}
 
     def __repr__(self) -> str:
         sizes = f"({self.m}, {self.k}) x ({self.k}, {self.n})"
@@ -205,7 +205,9 @@ class Product:
         if word is None:
             return self.algorithms(place)[0]
         # One that was timed on aligned addresses may need them.
-        is_usable = place.alignment >= VECTOR_BYTES and any(one.does(word) for one in self._problems(place))
+        is_usable = place.alignment >= VECTOR_BYTES and any(
+            problem.does(word) for problem in self._problems(place)
+        )
         return word if word == GEMM_EX or is_usable else self.algorithms(place)[0]
 
     def _problems(self, place: Place) -> Iterator["_Problem"]:
@@ -270,17 +272,17 @@ class _Problem:
             ctypes.addressof(results),
             ctypes.addressof(count),
         )
-        return [bytes(one.algo).hex() for one in results[: count.value] if one.state == 0]
+        return [bytes(result.algo).hex() for result in results[: count.value] if result.state == 0]
 
     def does(self, algorithm: str) -> bool:
         """Whether it computes this, in the workspace that there is."""
         if not ALGORITHM.fullmatch(algorithm):
             return False
-        algo, found = _algo(algorithm), Found()
+        algo, result = _algo(algorithm), Found()
         status = library().cublasLtMatmulAlgoCheck(
-            self._handle, *self._addresses, ctypes.addressof(algo), ctypes.addressof(found)
+            self._handle, *self._addresses, ctypes.addressof(algo), ctypes.addressof(result)
         )
-        return status == 0 and found.workspace_bytes <= workspace_bytes()
+        return status == 0 and result.workspace_bytes <= workspace_bytes()
 
     def run(self, algorithm: str) -> Run:
         """The launch by an algorithm."""
@@ -288,7 +290,9 @@ class _Problem:
         kept = descriptors, algo, self._product  # as long as the launch that has their addresses
         matmul, alpha, beta = library().cublasLtMatmul, ALPHA, BETA
         # What is made once here is not converted anew at each launch.
-        desc, b_layout, a_layout, c_layout = (ctypes.c_void_p(one.address) for one in descriptors)
+        desc, b_layout, a_layout, c_layout = (
+            ctypes.c_void_p(descriptor.address) for descriptor in descriptors
+        )
         handle, size = ctypes.c_void_p(self._handle), ctypes.c_size_t(workspace_bytes())
         algo_address = ctypes.c_void_p(ctypes.addressof(algo))
 
@@ -305,7 +309,7 @@ class _Problem:
     @property
     def _addresses(self) -> tuple[int, ...]:
         """Descriptor, then layouts of A, B, C and D as cuBLASLt names them."""
-        first, second, out = (one.address for one in self._layouts)
+        first, second, out = (layout.address for layout in self._layouts)
         return self._desc.address, first, second, out, out
 
 
@@ -316,7 +320,7 @@ def _layouts(product: Product, place: Place) -> list[tuple[int, int, int]]:
     """
     m, n, k = product.m, product.n, product.k
     b = (n, k) if product.order == "row" else (k, n)
-    found = []
+    layouts = []
     for name, (rows, columns), stride in (
         ("B", b, place.b_stride),
         ("A", (k, m), place.a_stride),
@@ -326,8 +330,8 @@ def _layouts(product: Product, place: Place) -> list[tuple[int, int, int]]:
             raise DescriptionError(
                 f"{name} of {product} has a stride of {stride} elements; it must have {rows} or more"
             )
-        found.append((rows, columns, max(stride, rows)))
-    return found
+        layouts.append((rows, columns, max(stride, rows)))
+    return layouts
 
 
 def _gemm_ex(product: Product, place: Place) -> Run:

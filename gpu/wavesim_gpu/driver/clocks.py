@@ -69,7 +69,7 @@ def _power_w(pynvml: Any, handle: Any) -> float:
     """The power of this instant where the driver tells it, else its average over the last second."""
     field = getattr(pynvml, "NVML_FI_DEV_POWER_INSTANT", None)
     if field is not None:
-        (found,) = pynvml.nvmlDeviceGetFieldValues(handle, [field])
-        if found.nvmlReturn == 0:
-            return float(found.value.uiVal) / 1000
+        (result,) = pynvml.nvmlDeviceGetFieldValues(handle, [field])
+        if result.nvmlReturn == 0:
+            return float(result.value.uiVal) / 1000
     return float(pynvml.nvmlDeviceGetPowerUsage(handle)) / 1000

@@ -55,33 +55,33 @@ def require_gpu(
     may use a part of it only, or another process keeps it busy, unless it `may_be_disturbed`; or, unless it
     `may_be_held`, its clocks are held.
     """
-    found = gpu_state()
-    wrong = differences(found.device, name) if name else []
+    state = gpu_state()
+    wrong = differences(state.device, name) if name else []
     if not may_be_disturbed:
-        wrong += disturbances(found)
-    if not may_be_held and found.held_clock:
+        wrong += disturbances(state)
+    if not may_be_held and state.held_clock:
         wrong.append(
-            f"{found.held_clock}: reset it (nvidia-smi -rac), or characterise under it with --as-found"
+            f"{state.held_clock}: reset it (nvidia-smi -rac), or characterise under it with --as-found"
         )
     if wrong:
         raise DeviceError("; ".join(wrong))
-    return found
+    return state
 
 
-def differences(found: Device, name: str) -> list[str]:
+def differences(device: Device, name: str) -> list[str]:
     """In what the GPU at hand differs from the device of that name, or of that file."""
     meant, known = devices.load(name), devices.driver_names(name)
-    if known and found.name not in known:
-        return [f"the GPU is {found.name}; {name} is {' or '.join(known)}: name the device that is there"]
+    if known and device.name not in known:
+        return [f"the GPU is {device.name}; {name} is {' or '.join(known)}: name the device that is there"]
     wrong = []
-    if found.sm_count != meant.sm_count:
+    if device.sm_count != meant.sm_count:
         wrong.append(
-            f"the GPU has {found.sm_count} SMs for this process, {name} has {meant.sm_count}: a MIG slice, a "
-            "green context or an MPS limit needs a device file of its own (characterise)"
+            f"the GPU has {device.sm_count} SMs for this process, {name} has {meant.sm_count}: a MIG slice, "
+            "a green context or an MPS limit needs a device file of its own (characterise)"
         )
     for what, own, other, tolerance in (
-        ("bytes of L2", found.l2_bytes, meant.l2_bytes, L2_TOLERANCE),
-        ("bytes/s of DRAM", found.dram_bytes_per_s, meant.dram_bytes_per_s, DRAM_TOLERANCE),
+        ("bytes of L2", device.l2_bytes, meant.l2_bytes, L2_TOLERANCE),
+        ("bytes/s of DRAM", device.dram_bytes_per_s, meant.dram_bytes_per_s, DRAM_TOLERANCE),
     ):
         if abs(own / other - 1) > tolerance:
             wrong.append(
@@ -90,17 +90,17 @@ def differences(found: Device, name: str) -> list[str]:
     return wrong
 
 
-def disturbances(found: GpuState) -> list[str]:
+def disturbances(state: GpuState) -> list[str]:
     """What would be measured besides one's own work."""
     wrong = []
-    if found.device.sm_count < found.whole_sm_count:
+    if state.device.sm_count < state.whole_sm_count:
         wrong.append(
-            f"this process may use {found.device.sm_count} of the GPU's {found.whole_sm_count} SMs (MPS or a "
+            f"this process may use {state.device.sm_count} of the GPU's {state.whole_sm_count} SMs (MPS or a "
             "green context), and others may use the rest: measure on the whole GPU"
         )
-    if found.busy_percent is not None and found.busy_percent >= BUSY_PERCENT:
-        pids = f" (processes {', '.join(map(str, found.other_pids))})" if found.other_pids else ""
-        wrong.append(f"the GPU is {found.busy_percent} % busy with other work{pids}: wait for it, or end it")
+    if state.busy_percent is not None and state.busy_percent >= BUSY_PERCENT:
+        pids = f" (processes {', '.join(map(str, state.other_pids))})" if state.other_pids else ""
+        wrong.append(f"the GPU is {state.busy_percent} % busy with other work{pids}: wait for it, or end it")
     return wrong
 
 
@@ -152,18 +152,18 @@ def _questions(pynvml: Any, handle: Any) -> dict[str, Callable[[], Any]]:
 
 
 def _answers(questions: dict[str, Callable[[], Any]]) -> dict[str, Any]:
-    found = {}
+    answers = {}
     for name, ask in questions.items():
         try:
-            found[name] = ask()
+            answers[name] = ask()
         except Exception:  # noqa: BLE001, S112  # one answer that this driver or this GPU does not have
             continue
-    return found
+    return answers
 
 
 def _other_pids(pynvml: Any, handle: Any) -> list[int]:
     running = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
-    return [int(one.pid) for one in running if int(one.pid) != os.getpid()]
+    return [int(process.pid) for process in running if int(process.pid) != os.getpid()]
 
 
 def _least_busy(busy_percent: Callable[[], int]) -> int:

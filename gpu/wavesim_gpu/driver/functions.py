@@ -78,13 +78,13 @@ def compile_all(wanted: Iterable[KernelSpec]) -> None:
         done = [
             pool.submit(
                 compile_cubin,
-                one.source,
-                _instances(one.expression),
+                kernel.source,
+                _instances(kernel.expression),
                 arch,
-                one.build,
-                {GENERATED: one.header},
+                kernel.build,
+                {GENERATED: kernel.header},
             )
-            for one in set(wanted)
+            for kernel in set(wanted)
         ]
         for compiled in done:
             compiled.result()

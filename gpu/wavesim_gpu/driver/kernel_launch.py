@@ -74,12 +74,12 @@ def launch_extended(function: Any, shape: KernelLaunch, arguments: tuple[Any, ..
 
 def most_clusters(function: Any, shape: KernelLaunch) -> int:
     """How many of the launch's clusters the GPU can hold at once; 0 where it takes none of that size."""
-    found = ctypes.c_int()
+    clusters = ctypes.c_int()
     config = launch_config(shape, 0)
     status = require_driver().cuOccupancyMaxActiveClusters(
-        ctypes.byref(found), ctypes.c_void_p(int(function.ptr)), ctypes.byref(config)
+        ctypes.byref(clusters), ctypes.c_void_p(int(function.ptr)), ctypes.byref(config)
     )
-    return found.value if status == 0 else 0
+    return clusters.value if status == 0 else 0
 
 
 def launch_error(shape: KernelLaunch, status: int) -> DeviceError:
@@ -88,17 +88,17 @@ def launch_error(shape: KernelLaunch, status: int) -> DeviceError:
 
 
 def _attributes(shape: KernelLaunch) -> list[LaunchAttribute]:
-    found = []
+    attributes = []
     if shape.cluster > 1:
-        found.append(LaunchAttribute(CLUSTER_DIMENSION))
-        found[-1].value.cluster = shape.cluster, 1, 1
+        attributes.append(LaunchAttribute(CLUSTER_DIMENSION))
+        attributes[-1].value.cluster = shape.cluster, 1, 1
     if shape.is_dependent:
-        found.append(LaunchAttribute(PROGRAMMATIC_STREAM_SERIALIZATION))
-        found[-1].value.flag = 1
+        attributes.append(LaunchAttribute(PROGRAMMATIC_STREAM_SERIALIZATION))
+        attributes[-1].value.flag = 1
     if shape.is_cooperative:
-        found.append(LaunchAttribute(COOPERATIVE))
-        found[-1].value.flag = 1
-    return found
+        attributes.append(LaunchAttribute(COOPERATIVE))
+        attributes[-1].value.flag = 1
+    return attributes
 
 
 @dataclass(frozen=True)

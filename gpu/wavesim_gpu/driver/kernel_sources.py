@@ -55,17 +55,17 @@ FOREIGN = frozenset(_FOREIGN.split())
 
 def sources(path: Path) -> tuple[Path, ...]:
     """A source file and all of ours that it includes, in the order in which the compiler reads them."""
-    found: list[Path] = []
-    _collect(path, found)
-    return tuple(found)
+    paths: list[Path] = []
+    _collect(path, paths)
+    return tuple(paths)
 
 
-def _collect(path: Path, found: list[Path]) -> None:
-    found.append(path)
+def _collect(path: Path, paths: list[Path]) -> None:
+    paths.append(path)
     for name in INCLUDE.findall(path.read_text()):
         header = _header(name)
-        if header is not None and header not in found:
-            _collect(header, found)
+        if header is not None and header not in paths:
+            _collect(header, paths)
 
 
 def _header(name: str) -> Path | None:

@@ -58,7 +58,7 @@ def tensor_of(name: str, array: Any) -> Tensor:
 
 def is_torch(array: Any) -> bool:
     """Whether it is a PyTorch tensor, or of a class derived from it, told by their modules."""
-    return any(one.__module__.partition(".")[0] == "torch" for one in type(array).__mro__)
+    return any(base.__module__.partition(".")[0] == "torch" for base in type(array).__mro__)
 
 
 def _from_torch(name: str, array: Any) -> Tensor:

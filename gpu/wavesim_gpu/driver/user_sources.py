@@ -123,8 +123,8 @@ def _compile_given() -> None:
 
 
 def _require_known(arch: str) -> None:
-    found, known = ARCH.fullmatch(arch), supported_archs()
-    if found is None or int(found[1]) not in known:
+    result, known = ARCH.fullmatch(arch), supported_archs()
+    if result is None or int(result[1]) not in known:
         names = ", ".join(f"sm_{number}" for number in known)
         raise DescriptionError(f"arch is {shown(arch)}; NVRTC compiles for {names}, with a or f behind some")
 
@@ -142,8 +142,8 @@ NVCC_PLACES = ("nvcc", "/usr/local/cuda/bin/nvcc")
 def find_nvcc() -> str:
     """The nvcc on the PATH, or where CUDA installs it. Raises `CompileError`."""
     for place in NVCC_PLACES:
-        if found := shutil.which(place):
-            return found
+        if program := shutil.which(place):
+            return program
     raise CompileError("nvcc is not on the PATH: launches from the device need it; install the CUDA toolkit")
 
 

@@ -75,18 +75,18 @@ def backend_of(stage: Stage, default: str = DEFAULT) -> StageBackend:
         if stage.backend not in known:
             raise DescriptionError(f"backend is {stage.backend!r}; there are {', '.join(known)}")
         return known[stage.backend]
-    fitting = [one for one in known.values() if type(stage.work) in one.works]
+    fitting = [entry for entry in known.values() if type(stage.work) in entry.works]
     if not fitting:
-        found = ", ".join(dict.fromkeys(work.__name__ for one in known.values() for work in one.works))
+        named = ", ".join(dict.fromkeys(work.__name__ for entry in known.values() for work in entry.works))
         raise DescriptionError(
             f"stage {stage.name} is a {type(stage.work).__name__}, which no kernel computes; kernels "
-            f"compute {found}. "
+            f"compute {named}. "
             "Register one of your own with register_backend"
         )
     usual = backend_named(default)
     if usual in fitting:
         return usual
-    return next((one for one in fitting if one.family == usual.family), fitting[0])
+    return next((entry for entry in fitting if entry.family == usual.family), fitting[0])
 
 
 def backends_of(pipeline: Pipeline, default: str = DEFAULT) -> dict[str, StageBackend]:
@@ -110,9 +110,9 @@ def require_runs(pipeline: Pipeline, plan: Plan, default: str = DEFAULT) -> None
             fix = f", or backend={' or '.join(map(repr, others))}" if others else ""
             raise DescriptionError(f"{reason}{fix}")
     if plan.schedule.is_fused and len(set(chosen.values())) > 1:
-        found = ", ".join(f"{backend.name} ({stage})" for stage, backend in chosen.items())
+        named = ", ".join(f"{backend.name} ({stage})" for stage, backend in chosen.items())
         raise DescriptionError(
-            f"{plan.label}: one kernel computes all stages, which name the backends {found}. Name one"
+            f"{plan.label}: one kernel computes all stages, which name the backends {named}. Name one"
         )
     require_computes(pipeline, default, plan)
 

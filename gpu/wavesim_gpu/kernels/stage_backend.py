@@ -103,8 +103,8 @@ class StageBackend(ABC):
         """Why it does not run a plan, and the fix, in one line; "" if it does."""
         words, left = plan_words(plan), self.runs
         for part, word in enumerate(words):
-            found = tuple(one for one in left if word in one.words(part))
-            if not found:
+            result = tuple(entry for entry in left if word in entry.words(part))
+            if not result:
                 why = self.reasons.get(word) or self.reasons.get(word.partition(":")[0])
                 beside = f" with {' and '.join(words[:part])}" if part else ""
                 why = why or f"{PARTS[part]} {word!r} is not among what its kernels do{beside}"
@@ -112,7 +112,7 @@ class StageBackend(ABC):
                     f"{plan.label}: backend {self.name!r} does not run {plan.parts[part]!r}: {why}. Use "
                     f"{PARTS[part]} {' or '.join(_instead(left, part, words))}"
                 )
-            left = found
+            left = result
         return ""
 
     @abstractmethod
@@ -150,6 +150,8 @@ def plan_words(plan: Plan) -> tuple[str, str, str]:
 def _instead(left: Sequence[Combination], part: int, words: Sequence[str]) -> list[str]:
     """What to use for a part: where possible words that go with the plan's parts after it."""
     fitting = [
-        one for one in left if all(words[later] in one.words(later) for later in range(part + 1, len(words)))
+        entry
+        for entry in left
+        if all(words[later] in entry.words(later) for later in range(part + 1, len(words)))
     ]
-    return list(dict.fromkeys(word for one in fitting or left for word in one.words(part)))
+    return list(dict.fromkeys(word for entry in fitting or left for word in entry.words(part)))

@@ -154,10 +154,10 @@ def _values(columns: int) -> int:
     return columns // 2
 
 
-def _require_side(name: str, side: str, found: int, wanted: int, other: str) -> None:
-    if found != wanted:
+def _require_side(name: str, side: str, size: int, wanted: int, other: str) -> None:
+    if size != wanted:
         raise DescriptionError(
-            f"{name} has {found} {side}; it must have {wanted}, {other}. A weight of nn.Linear is (out, in): "
+            f"{name} has {size} {side}; it must have {wanted}, {other}. A weight of nn.Linear is (out, in): "
             f"pass its transposed view, {name}.t()"
         )
 

@@ -48,12 +48,12 @@ class ZeroedMemory:
 
     def words(self, address: int, count: int) -> NDArray[np.uint32]:
         """What so many words of 4 bytes there hold now."""
-        found = np.zeros(count, np.uint32)
+        result = np.zeros(count, np.uint32)
         with allowed_while_capturing():
             copy = self._cupy.cuda.runtime.memcpyAsync
-            copy(found.ctypes.data, address, found.nbytes, DEVICE_TO_HOST, self._stream.ptr)
+            copy(result.ctypes.data, address, result.nbytes, DEVICE_TO_HOST, self._stream.ptr)
             self._stream.synchronize()
-        return found
+        return result
 
     def _add_slab(self, size: int) -> None:
         with allowed_while_capturing():

@@ -104,7 +104,7 @@ class Described(Protocol):
 
     what: str
 
-    def explain(self, found: Any, limit_ns: int) -> DeadlockError:
+    def explain(self, result: Any, limit_ns: int) -> DeadlockError:
         """The error that the record of a failed call stands for, whose waits were bounded by `limit_ns`."""
 
 

@@ -50,9 +50,9 @@ class MlpCandidate:
                 "'hopper persistent+pdl+row grouped:8 128x256 192x192/2'"
             )
         first, second = (ProductTile(*(int(number or 1) for number in cut.groups())) for cut in cuts if cut)
-        found = MlpCandidate(words[1], words[2], (first, second), backend_named(words[0]).name)
-        found.plan()
-        return found
+        candidate = MlpCandidate(words[1], words[2], (first, second), backend_named(words[0]).name)
+        candidate.plan()
+        return candidate
 
     def plan(self) -> Plan:
         """The plan, in its order. Raises `DescriptionError` for words that are none."""

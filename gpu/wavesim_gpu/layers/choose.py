@@ -103,10 +103,10 @@ def choose(shape: MlpShape, device: Device) -> Choice:
     if costs is None:
         return only(LIBRARY, f"no products were timed on the {device.name}, so nothing can be predicted")
     library_ns = predicted_library_ns(shape, device, costs)
-    found = predicted(shape, device, most=1)
-    if not found or found[0][0] > library_ns * (1 - costs.margin_points / 100):
+    options = predicted(shape, device, most=1)
+    if not options or options[0][0] > library_ns * (1 - costs.margin_points / 100):
         return Choice(LIBRARY, library_ns, library_ns, ESTIMATED, interval_points=(0.0, 0.0))
-    ns, candidate = found[0]
+    ns, candidate = options[0]
     plain = Choice(str(candidate), ns, library_ns, ESTIMATED, candidate)
     gain, off = plain.gain_points, costs.interval_points
     return replace(plain, interval_points=(gain - off, gain + off))
@@ -128,8 +128,8 @@ def _fastest(shape: MlpShape, device: Device, most: int, costs: ProductCosts | N
         return []
     pair = _Pair(shape, device, costs)
     overlapped = pair.overlapped(most) if shape.m > FEW_ROWS else []
-    found = sorted([*pair.in_turn(), *overlapped], key=itemgetter(0))
-    return list(islice((timed for timed in found if _runs(timed[1], shape)), most))
+    fastest = sorted([*pair.in_turn(), *overlapped], key=itemgetter(0))
+    return list(islice((timed for timed in fastest if _runs(timed[1], shape)), most))
 
 
 def predicted_library_ns(shape: MlpShape, device: Device, costs: ProductCosts) -> float:
@@ -185,15 +185,15 @@ class _Pair:
 
         Those are left out whose work alone takes as long as the best `most` with their waits.
         """
-        found: list[Timed] = []
+        timed: list[Timed] = []
         for least_ns, plan, first, second in sorted(self._works(), key=itemgetter(0)):
-            if len(found) >= most and least_ns >= found[most - 1][0]:
+            if len(timed) >= most and least_ns >= timed[most - 1][0]:
                 break
             for group in GROUPS if first.tile_m * 2 < self.shape.m else GROUPS[:1]:
                 ns = self._overlapped_ns(plan, first, second, group)
-                found.append((ns, MlpCandidate(plan, self._order(first, group), (first, second))))
-            found.sort(key=itemgetter(0))
-        return found
+                timed.append((ns, MlpCandidate(plan, self._order(first, group), (first, second))))
+            timed.sort(key=itemgetter(0))
+        return timed
 
     def _works(self) -> Iterator[tuple[float, str, ProductTile, ProductTile]]:
         """What cannot be faster than so many ns: plan and cuts."""
@@ -238,13 +238,13 @@ class _Pair:
     def _by_waves(self, stage: int) -> list[tuple[float, ProductTile]]:
         """The cuts of a product that take least alone, with DRAM's time."""
         m, n, k = self.sizes[stage]
-        found = []
+        values = []
         for tile in self.tiles:
             for split in SPLITS:
                 if split == 1 or ProductTile(*tile, split).count(m, n) <= self.device.sm_count:
                     alone = _alone_ns(ProductTile(*tile, split), m, n, k, self.device, self.costs)
-                    found.append((bent(alone, self.floor_ns[stage]), ProductTile(*tile, split)))
-        return sorted(found, key=itemgetter(0))[:TRIED]
+                    values.append((bent(alone, self.floor_ns[stage]), ProductTile(*tile, split)))
+        return sorted(values, key=itemgetter(0))[:TRIED]
 
     def _by_work(self, stage: int) -> list[ProductTile]:
         """Unsplit cuts with the least work in all, and those that take least alone."""

@@ -83,21 +83,21 @@ class LibraryMlp:
         """
         self.run(call)
         calls = (call, *others)
-        found = self._first_tuned(calls, stream)
-        stride = self._both_stride if "both" in found else self._stride
+        result = self._first_tuned(calls, stream)
+        stride = self._both_stride if "both" in result else self._stride
         middle, out = (call.scratch, stride), (call.out, self.shape.n2)
-        seconds, workspace = [(one.w2, one.w2_stride) for one in calls], call.scratch + self._workspace
-        found["second"] = self._second.tune(middle, seconds, out, call.b2, workspace, stream)
+        seconds, workspace = [(call.w2, call.w2_stride) for call in calls], call.scratch + self._workspace
+        result["second"] = self._second.tune(middle, seconds, out, call.b2, workspace, stream)
         self.run(call)
-        return {"version": library_version(), **found}
+        return {"version": library_version(), **result}
 
     def _first_tuned(self, calls: Sequence[MlpCall], stream: Any) -> dict[str, str]:
         """The algorithms of the first product, or of gates and values in whichever way is faster."""
         call, has_gate = calls[0], bool(self.shape.gate)
         x, workspace = (call.x, call.x_stride), call.scratch + self._workspace
         bias = call.b_gate if has_gate else call.b1
-        weights = [(one.w_gate if has_gate else one.w1, one.w1_stride) for one in calls]
-        if has_gate and all(self._is_one_matrix(one) for one in calls):
+        weights = [(call.w_gate if has_gate else call.w1, call.w1_stride) for call in calls]
+        if has_gate and all(self._is_one_matrix(call) for call in calls):
             middle = call.scratch, self._both_stride
             return {"both": self._both.tune(x, weights, middle, bias, workspace, stream)}
         middle = call.scratch, self._stride
@@ -106,9 +106,9 @@ class LibraryMlp:
         if not has_gate:
             return {"first": best}
         turns = []
-        for one in calls:
-            low, step = _low_and_step(one)
-            place = self._pair.place(x, (low, one.w1_stride), step, middle)
+        for other in calls:
+            low, step = _low_and_step(other)
+            place = self._pair.place(x, (low, other.w1_stride), step, middle)
             turns.append((place, (call.x, low, call.scratch, workspace)))
         return {"first": best, "pair": self._pair.tune(turns, 2 * times[best], stream)}
 

@@ -140,14 +140,14 @@ def mlp(  # noqa: PLR0913  # what an MLP has
             b_gate if b_gate is None else _layout_key(b_gate),
             b2 if b2 is None else _layout_key(b2),
         )
-        found = _layouts.get(key)
+        result = _layouts.get(key)
     except (AttributeError, TypeError, RuntimeError):  # not PyTorch's, or without strides
-        key = found = None
+        key = result = None
     if is_seen and is_torch(x):
         return _torch_op(arrays, activation)
-    if found is None or out is not None or tune:
+    if result is None or out is not None or tune:
         return _checked(key, arrays, activation, tune, limit_s)
-    return _on_torch(found, arrays, LIMIT_NS if limit_s == LIMIT_S else _limit_ns(limit_s))
+    return _on_torch(result, arrays, LIMIT_NS if limit_s == LIMIT_S else _limit_ns(limit_s))
 
 
 def way_of(  # noqa: PLR0913  # as `mlp`
@@ -215,18 +215,18 @@ def _limit_ns(limit_s: float) -> int:
     return round(real("limit_s", limit_s, SHORTEST_S, LONGEST_S) * 1e9)
 
 
-def _on_torch(found: PreparedLayout, arrays: tuple[Any, ...], limit_ns: int) -> Any:
+def _on_torch(layout: PreparedLayout, arrays: tuple[Any, ...], limit_ns: int) -> Any:
     """Allocates and launches on PyTorch's current stream."""
     x, w1, w2, gate, b1, b_gate, b2, out = arrays
-    device = found.device
+    device = layout.device
     if _current_device() != device:
         with on_device(device):
-            return _on_torch(found, arrays, limit_ns)
+            return _on_torch(layout, arrays, limit_ns)
     is_captured = _is_torch_capturing()
     if not is_captured:
         prepared.raise_known_failures()
-    rows = x.contiguous() if found.copies_x else x
-    result = _empty(found.out_shape, found.out_strides, x.dtype) if out is None else _to_be_written(out)
+    rows = x.contiguous() if layout.copies_x else x
+    result = _empty(layout.out_shape, layout.out_strides, x.dtype) if out is None else _to_be_written(out)
     addresses = (
         rows.data_ptr(),
         w1.data_ptr(),
@@ -238,19 +238,19 @@ def _on_torch(found: PreparedLayout, arrays: tuple[Any, ...], limit_ns: int) -> 
         result.data_ptr(),
     )
     stream = _stream_of(device)
-    if not found.takes(addresses):
-        found = found.for_any_address()
-    if not found.can_launch:
-        return _in_torch_ops(arrays, found.layout.shape.activation)
-    if is_captured or found.scratch_bytes > MOST_SCRATCH_BYTES:
-        memory = _bytes_of_torch(found.scratch_bytes, device)
-        found.launch(addresses, memory.data_ptr(), stream, is_captured, limit_ns)
+    if not layout.takes(addresses):
+        layout = layout.for_any_address()
+    if not layout.can_launch:
+        return _in_torch_ops(arrays, layout.layout.shape.activation)
+    if is_captured or layout.scratch_bytes > MOST_SCRATCH_BYTES:
+        memory = _bytes_of_torch(layout.scratch_bytes, device)
+        layout.launch(addresses, memory.data_ptr(), stream, is_captured, limit_ns)
         return result
     scratch = _scratch.get((device, stream)) or _new_scratch(device, stream)
     with scratch.lock:  # else another thread's call on the stream would write there between our launches
-        if scratch.size < found.scratch_bytes:
-            scratch.grow(_bytes_outside_pools(found.scratch_bytes, device), found.scratch_bytes)
-        found.launch(addresses, scratch.address, stream, False, limit_ns)
+        if scratch.size < layout.scratch_bytes:
+            scratch.grow(_bytes_outside_pools(layout.scratch_bytes, device), layout.scratch_bytes)
+        layout.launch(addresses, scratch.address, stream, False, limit_ns)
     return result
 
 
@@ -322,40 +322,40 @@ def _checked(key: Any, arrays: tuple[Any, ...], activation: Any, tune: bool, lim
     if layout.is_empty:
         return given["out"].array if "out" in given else empty_like(x, layout.out_shape).array
     with on_device_of(x):
-        found = _found(layout, x, tune)
+        result = _found(layout, x, tune)
         if x.library == "torch":
             if key is not None:
-                prepared.keep(key, found)
-            return _on_torch(found, arrays, limit_ns)
-        return _on_cupy(found, given, limit_ns)
+                prepared.keep(key, result)
+            return _on_torch(result, arrays, limit_ns)
+        return _on_cupy(result, given, limit_ns)
 
 
 def _found(layout: Layout, x: Tensor, tune: bool) -> PreparedLayout:
     is_captured = is_capturing(x)
-    found = prepared.ready(layout, is_captured=is_captured)
-    if tune and not found.chosen.is_tuned:
+    ready = prepared.ready(layout, is_captured=is_captured)
+    if tune and not ready.chosen.is_tuned:
         if is_captured:
             raise DescriptionError(
                 f"mlp of {prepared.described(layout.shape)} is tuned while a graph is captured: call it with "
                 "tune=True once before"
             )
         tuning.tune(layout)
-        found = prepared.ready(layout, is_captured=False)
-    return found
+        ready = prepared.ready(layout, is_captured=False)
+    return ready
 
 
 def _is_for_torch(arrays: tuple[Any, ...]) -> bool:
     """Whether PyTorch's operation is to see to it: it traces, casts or differentiates."""
     import torch  # noqa: PLC0415  # there: x is one of its tensors
 
-    found = [array for array in arrays if array is not None and is_torch(array)]
-    if _is_intercepted() or any(array.device.type == "meta" for array in found):
+    result = [array for array in arrays if array is not None and is_torch(array)]
+    if _is_intercepted() or any(array.device.type == "meta" for array in result):
         return True
-    if any(type(array).__name__ in WITHOUT_DATA for array in found):
+    if any(type(array).__name__ in WITHOUT_DATA for array in result):
         return True
-    if torch.is_autocast_enabled(found[0].device.type):
-        return any(array.dtype == torch.float32 for array in found)
-    return torch.is_grad_enabled() and any(array.requires_grad for array in found)
+    if torch.is_autocast_enabled(result[0].device.type):
+        return any(array.dtype == torch.float32 for array in result)
+    return torch.is_grad_enabled() and any(array.requires_grad for array in result)
 
 
 def _tensors(arrays: tuple[Any, ...]) -> Mapping[str, Tensor]:
@@ -363,25 +363,25 @@ def _tensors(arrays: tuple[Any, ...]) -> Mapping[str, Tensor]:
     return {name: tensor_of(name, array) for name, array in pairs if array is not None or name in NAMES[:3]}
 
 
-def _on_cupy(found: PreparedLayout, given: Mapping[str, Tensor], limit_ns: int) -> Any:
+def _on_cupy(layout: PreparedLayout, given: Mapping[str, Tensor], limit_ns: int) -> Any:
     """Allocates and launches on CuPy's current stream."""
     x = given["x"]
     stream = current_stream(x)
     is_captured = is_capturing(x)
     if not is_captured:
         prepared.raise_known_failures()
-    rows = copied(x) if found.copies_x else x
-    result = given.get("out") or empty_like(x, found.out_shape)
+    rows = copied(x) if layout.copies_x else x
+    result = given.get("out") or empty_like(x, layout.out_shape)
     addresses = [rows.address, *(given[name].address if name in given else 0 for name in NAMES[1:-1])]
     places = (*addresses, result.address)
-    if not found.takes(places):
-        found = found.for_any_address()
-    if not found.can_launch:
+    if not layout.takes(places):
+        layout = layout.for_any_address()
+    if not layout.can_launch:
         raise DeviceError(
-            f"mlp of {prepared.described(found.layout.shape)} cannot run: {found.chosen.choice.reason}"
+            f"mlp of {prepared.described(layout.layout.shape)} cannot run: {layout.chosen.choice.reason}"
         )
-    scratch = workspace(x, found.scratch_bytes)
+    scratch = workspace(x, layout.scratch_bytes)
     if is_captured:
         _in_graphs.append((rows, scratch))
-    found.launch(places, scratch.address, stream, is_captured, limit_ns)
+    layout.launch(places, scratch.address, stream, is_captured, limit_ns)
     return result.array

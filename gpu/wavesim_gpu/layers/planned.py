@@ -111,9 +111,9 @@ class PlannedMlp:
         if call.is_captured:  # its number is not asked for: that would end the capture
             status = self._run_captured(call)
         else:
-            found = c_uint64()
-            status = self._stream_id(c_void_p(call.stream), byref(found))
-            status = status or self._run_eager(call, found.value)
+            pointer = c_uint64()
+            status = self._stream_id(c_void_p(call.stream), byref(pointer))
+            status = status or self._run_eager(call, pointer.value)
         if status:
             self._run_in_own_context(call, status)
 
@@ -121,9 +121,9 @@ class PlannedMlp:
         """Parameters are made anew for every address: for measuring what that takes."""
         self._ready.clear()
 
-    def explain(self, found: Any, limit_ns: int) -> DeadlockError:
+    def explain(self, result: Any, limit_ns: int) -> DeadlockError:
         """What an error buffer of a call says."""
-        return self._sync.deadlock(found, limit_ns)
+        return self._sync.deadlock(result, limit_ns)
 
     def _run_eager(self, call: MlpCall, stream_number: int) -> int:
         """Over the stream's state. Returns the driver's status of the first launch; 0 if all are out."""
@@ -206,8 +206,8 @@ class PlannedMlp:
         for stage, (a, b) in zip(self.pipeline.stages, strides, strict=True):
             gemm, backend = stage.gemm, self._backends[stage.name]
             record, other = (
-                backend.arguments(gemm, self.plan, Addresses(**found, a_stride=a, b_stride=b))[0].tobytes()
-                for found in (ANYWHERE, ELSEWHERE)
+                backend.arguments(gemm, self.plan, Addresses(**result, a_stride=a, b_stride=b))[0].tobytes()
+                for result in (ANYWHERE, ELSEWHERE)
             )
             fields, sync = backend.address_fields(gemm, self.plan), self._params[stage.name].tobytes()
             has_words = are_words(record, other, fields, tuple(ELSEWHERE.values()))
@@ -222,7 +222,7 @@ class PlannedMlp:
     def _device_launches(self) -> list[DeviceLaunch]:
         """For a recorder."""
         pairs = zip(self._functions, self._kernels, strict=True)
-        return [DeviceLaunch(function, self._shape(one), (), 0, one.stages) for function, one in pairs]
+        return [DeviceLaunch(function, self._shape(piece), (), 0, piece.stages) for function, piece in pairs]
 
     def _shape(self, kernel: PlannedKernel) -> KernelLaunch:
         """How a kernel is launched: the first by dependent launch too, where it follows closely."""
@@ -268,13 +268,13 @@ def _require_fit(shape: MlpShape, pipeline: Pipeline, plan: Plan) -> None:
         (shape.m, shape.products, shape.k, shape.dtype, shape.activation, shape.w1_order, shape.has_b1),
         (shape.m, shape.n2, shape.n1, shape.dtype, None, shape.w2_order, shape.has_b2),
     )
-    found = tuple(
+    result = tuple(
         (gemm.m, gemm.n, gemm.k, gemm.dtype, gemm.activation, gemm.b_order, gemm.has_bias)
         for gemm in (stage.gemm for stage in pipeline.stages)
     )
-    if found != wanted or pipeline.stages[0].gemm.has_halves != bool(shape.gate):
+    if result != wanted or pipeline.stages[0].gemm.has_halves != bool(shape.gate):
         raise DescriptionError(
-            f"pipeline {pipeline.name} computes {found}; an MLP of {shape} is {wanted}"
+            f"pipeline {pipeline.name} computes {result}; an MLP of {shape} is {wanted}"
             + (", with gates='halves'" if shape.gate else "")
         )
 

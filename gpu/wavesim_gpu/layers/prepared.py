@@ -172,8 +172,8 @@ def forget(shape: MlpShape | None = None) -> None:
     with preparing:
         for key in [key for key in _chosen if shape is None or key[1] == shape]:
             del _chosen[key]
-        for key, found in list(layouts.items()):
-            if shape is None or found.layout.shape == shape:
+        for key, layout in list(layouts.items()):
+            if shape is None or layout.layout.shape == shape:
                 layouts.pop(key, None)
 
 
@@ -196,11 +196,11 @@ def ready(layout: Layout, *, is_captured: bool) -> PreparedLayout:
         return PreparedLayout(layout, _chosen[key])
 
 
-def keep(key: Any, found: PreparedLayout) -> None:
+def keep(key: Any, layout: PreparedLayout) -> None:
     """Has the next call whose arrays look alike find it."""
     while len(layouts) >= MOST_LAYOUTS:
         layouts.pop(next(iter(layouts)), None)
-    layouts[key] = found
+    layouts[key] = layout
 
 
 def pin_choice(layout: Layout, choice: Choice, way: MlpExecutable | None) -> None:
@@ -236,8 +236,8 @@ def _first(layout: Layout) -> LoadedMlp:
 def _choice(shape: MlpShape, device: Device) -> Choice:
     if shape in _forced:
         return choose.forced(_forced[shape])
-    found = tuning_cache.read(shape, device, used_software()) if tuning_cache.is_any() else None
-    return found or choose.choose(shape, device)
+    choice = tuning_cache.read(shape, device, used_software()) if tuning_cache.is_any() else None
+    return choice or choose.choose(shape, device)
 
 
 def planned_way(shape: MlpShape, candidate: MlpCandidate) -> MlpExecutable:
@@ -288,8 +288,8 @@ def _library(
     if reason:
         used = label if way else "the operations of the arrays' own library"
         warn_once(f"wavesim_gpu.mlp uses {used}: {reason}")
-    found = choice if choice and way else choose.only(label, reason)
-    return LoadedMlp(shape, found, way, is_measured and way is not None)
+    library = choice if choice and way else choose.only(label, reason)
+    return LoadedMlp(shape, library, way, is_measured and way is not None)
 
 
 def warn_once(text: str) -> None:

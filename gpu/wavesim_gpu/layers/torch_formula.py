@@ -78,9 +78,9 @@ def require_description(operands: MlpOperands) -> None:
         ("w1", operands.w1.shape[0], operands.x.shape[-1], "the columns of x"),
         ("w2", operands.w2.shape[0], columns, "the columns that the activation leaves of w1"),
     )
-    for name, found, wanted, of in sides:
-        if found != wanted:
-            raise DescriptionError(f"{name} has {found} rows; it must have {wanted}, {of}")
+    for name, result, wanted, of in sides:
+        if result != wanted:
+            raise DescriptionError(f"{name} has {result} rows; it must have {wanted}, {of}")
     if gate is not None and gate.shape != operands.w1.shape:
         raise DescriptionError(f"gate is {tuple(gate.shape)}; it must be {tuple(operands.w1.shape)}, as w1")
 

@@ -97,7 +97,8 @@ def _casting(device: str) -> Any:
     def cast(*arguments: Any) -> Tensor:
         dtype = torch.get_autocast_dtype(device)
         own = [
-            one.to(dtype) if isinstance(one, Tensor) and one.is_floating_point() else one for one in arguments
+            argument.to(dtype) if isinstance(argument, Tensor) and argument.is_floating_point() else argument
+            for argument in arguments
         ]
         with torch._C._ExcludeDispatchKeyGuard(keys):  # noqa: SLF001  # as torch.library.register_autocast does
             return _operator(*own)

@@ -186,7 +186,7 @@ def _entrants(shape: MlpShape, device: Device, operands: _Operands) -> list[Load
     candidates = [candidate for _, candidate in worth_timing(shape, device, MOST)]
     planned = [candidate.planned(shape) for candidate in candidates]
     with suppress(CompileError):  # the one that does not compile is told below
-        compile_all(one for pair in planned for one in wanted_kernels(*pair, Build()))
+        compile_all(wanted for pair in planned for wanted in wanted_kernels(*pair, Build()))
     for candidate in candidates:
         try:
             way = prepared.planned_way(shape, candidate)
@@ -201,10 +201,10 @@ def _entrants(shape: MlpShape, device: Device, operands: _Operands) -> list[Load
     return entrants
 
 
-def _error(found: Any, wanted: Any) -> float:
+def _error(result: Any, wanted: Any) -> float:
     """Relative, in the Frobenius norm; NaN where either has one."""
     cupy = require_cupy()
-    return float(cupy.linalg.norm(found - wanted) / cupy.linalg.norm(wanted))
+    return float(cupy.linalg.norm(result - wanted) / cupy.linalg.norm(wanted))
 
 
 def _fastest(entrants: Sequence[LoadedMlp], operands: _Operands) -> LoadedMlp:

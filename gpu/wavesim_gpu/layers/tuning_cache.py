@@ -40,13 +40,13 @@ def read(shape: MlpShape, device: Device, software: Mapping[str, str]) -> Choice
     if path is None:
         return None
     try:
-        found = json.loads(read_text(path, MOST_BYTES))
-        if found["key"] != _key(shape, device, software):
+        result = json.loads(read_text(path, MOST_BYTES))
+        if result["key"] != _key(shape, device, software):
             return None
-        word = found["way"]
+        word = result["way"]
         candidate = None if word == LIBRARY else MlpCandidate.read(word)
-        times = [real(name, found[name], 1, MOST_NS) for name in ("measured_ns", "library_ns")]
-        algorithms = _algorithms(found["algorithms"])
+        times = [real(name, result[name], 1, MOST_NS) for name in ("measured_ns", "library_ns")]
+        algorithms = _algorithms(result["algorithms"])
     except (RecordingError, DescriptionError, ValueError, TypeError, LookupError, RecursionError):
         return None
     label = str(candidate) if candidate else LIBRARY
@@ -64,7 +64,7 @@ def keep(choice: Choice, shape: MlpShape, device: Device, software: Mapping[str,
     path = _path(shape, device, software)
     if path is None:
         return
-    found = {
+    result = {
         "key": _key(shape, device, software),
         "way": str(choice.candidate) if choice.candidate else LIBRARY,
         "measured_ns": choice.predicted_ns,
@@ -73,15 +73,15 @@ def keep(choice: Choice, shape: MlpShape, device: Device, software: Mapping[str,
     }
     # A full disk or a read-only home only costs the next process its tuning.
     with contextlib.suppress(OutputError):
-        write_text(path, json.dumps(found, indent=1) + "\n")
+        write_text(path, json.dumps(result, indent=1) + "\n")
 
 
-def _algorithms(found: Any) -> tuple[tuple[str, str], ...]:
+def _algorithms(algorithms: Any) -> tuple[tuple[str, str], ...]:
     """CuBLASLt's own words, which it checks itself. Raises `DescriptionError`."""
-    if not isinstance(found, dict) or len(found) > MOST_ALGORITHMS:
-        raise DescriptionError(f"algorithms is {shown(found)}; it must be a few words by their names")
+    if not isinstance(algorithms, dict) or len(algorithms) > MOST_ALGORITHMS:
+        raise DescriptionError(f"algorithms is {shown(algorithms)}; it must be a few words by their names")
     return tuple(
-        (bounded_text("name", name), bounded_text(name, word)) for name, word in sorted(found.items())
+        (bounded_text("name", name), bounded_text(name, word)) for name, word in sorted(algorithms.items())
     )
 
 
@@ -103,8 +103,8 @@ def _path(shape: MlpShape, device: Device, software: Mapping[str, str]) -> Path 
 @cache
 def used_software() -> Mapping[str, str]:
     """Versions and a hash of the kernels, by name. Needs a GPU; the first call in a process reads sources."""
-    found = versions()
-    used = {name: found[name] for name in ("driver", "cuda_driver", "cuda_runtime")}
+    result = versions()
+    used = {name: result[name] for name in ("driver", "cuda_driver", "cuda_runtime")}
     kernels = source_hash(*(backend.source for backend in BACKENDS.values()))
     return {**used, "cublaslt": _cublaslt(), "kernels": kernels}
 

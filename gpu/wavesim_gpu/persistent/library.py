@@ -51,7 +51,7 @@ class Int8Product:
         preference = Descriptor("MatmulPreference")
         preference.set(PREFERENCE_WORKSPACE, ctypes.c_uint64(workspace_bytes()))
         results, count = (Found * TRIED)(), ctypes.c_int(0)
-        first, second, out = (one.address for one in self._layouts)
+        first, second, out = (layout.address for layout in self._layouts)
         library().cublasLtMatmulAlgoGetHeuristic(
             self._handle,
             self._desc.address,
@@ -64,14 +64,14 @@ class Int8Product:
             ctypes.addressof(results),
             ctypes.addressof(count),
         )
-        found = [(ctypes.c_uint8 * 64)(*one.algo) for one in results[: count.value] if one.state == 0]
-        if not found:
+        result = [(ctypes.c_uint8 * 64)(*entry.algo) for entry in results[: count.value] if entry.state == 0]
+        if not result:
             raise DeviceError(f"cuBLASLt offers nothing for {self.text}")
-        return found
+        return result
 
     def launch(self, algorithm: Algorithm, a: int, b: int, c: int, workspace: int, stream: int) -> None:
         """One product on a stream, of matrices at these addresses. Raises `DeviceError`."""
-        first, second, out = (one.address for one in self._layouts)
+        first, second, out = (layout.address for layout in self._layouts)
         alpha, beta = map(ctypes.addressof, self._factors)
         status = library().cublasLtMatmul(
             self._handle, self._desc.address, alpha, b, first, a, second, beta, c, out, c, out,
@@ -105,16 +105,16 @@ class LibraryStep:
         """Of all products' outputs against float64, as a share of the largest; of int8's in whole numbers."""
         self.enqueue()
         self.stream.synchronize()
-        found = []
+        error = []
         for name in LAYERS:
             exact = self._a[name].astype(np.float64) @ self._b[name].astype(np.float64).T
             worst = float(abs(exact - self._c[name]).max())
-            found.append(worst if self.dtype == "int8" else worst / float(abs(exact).max()))
-        return max(found)
+            error.append(worst if self.dtype == "int8" else worst / float(abs(exact).max()))
+        return max(error)
 
     def _tuned(self, name: str) -> Launch:
         """The launch of a layer's product by the fastest algorithm of those offered."""
-        addresses = [one[name].data.ptr for one in (self._a, self._b, self._c)]
+        addresses = [entry[name].data.ptr for entry in (self._a, self._b, self._c)]
         rows, k = SHAPES[name]
         workspace, stream = self._workspace.data.ptr, self.stream
         if self.dtype == "fp16":
@@ -122,10 +122,10 @@ class LibraryStep:
             a, b, c = zip(addresses, (k, k, rows), strict=True)
             product.tune(a, [b], c, 0, workspace, stream)
             return partial(product.launch, a, b, c, 0, workspace, int(stream.ptr))
-        one = Int8Product(ROWS, rows, k)
+        int8 = Int8Product(ROWS, rows, k)
         candidates = [
-            partial(one.launch, algorithm, *(*addresses, workspace, int(stream.ptr)))
-            for algorithm in one.algorithms()
+            partial(int8.launch, algorithm, *(*addresses, workspace, int(stream.ptr)))
+            for algorithm in int8.algorithms()
         ]
         graphs = [captured(partial(_repeated, launch, TRIAL_REPEATS), stream) for launch in candidates]
         contenders = [Contender(partial(graph.launch, stream), stream, TRIAL_REPEATS) for graph in graphs]

@@ -20,19 +20,19 @@ def worst_errors(numpy: Any, weights: Weights, outputs: Mapping[str, Any]) -> di
     `outputs` are arrays of the same names as `wavernn.cu` lays them out, of NumPy or of CuPy, whichever
     `numpy` is. fp16's errors behind R are shares of the largest value. NaN is an error of infinity.
     """
-    found = {}
+    errors = {}
     state = outputs["state"]
     before, after = state[:-1], state[1:]
-    found["state"] = _worst(numpy, _gated(numpy, weights, before), after)
+    errors["state"] = _worst(numpy, _gated(numpy, weights, before), after)
     for side, (first, second) in enumerate((("o1", "o2"), ("o3", "o4"))):
         half = after[..., side * HALF : (side + 1) * HALF]
         sums = _product(numpy, half, weights, first) * weights.inner_scale
         inner, logits = outputs[f"inner{side}"], outputs[f"logits{side}"]
         stored = _stored(numpy, weights, numpy.maximum(sums, 0))
-        found[f"inner{side}"] = _worst(numpy, stored, inner) / _scale(numpy, weights, stored)
+        errors[f"inner{side}"] = _worst(numpy, stored, inner) / _scale(numpy, weights, stored)
         exact = _product(numpy, inner, weights, second)
-        found[f"logits{side}"] = _worst(numpy, exact, logits) / _scale(numpy, weights, exact)
-    return found
+        errors[f"logits{side}"] = _worst(numpy, exact, logits) / _scale(numpy, weights, exact)
+    return errors
 
 
 def is_right(weights: Weights, errors: Mapping[str, float]) -> bool:
@@ -47,11 +47,11 @@ def is_right(weights: Weights, errors: Mapping[str, float]) -> bool:
 def _gated(numpy: Any, weights: Weights, before: Any) -> Any:
     sums = _product(numpy, before, weights, "r") * weights.gate_scale
     u, r, e = (sums[..., gate * HIDDEN : (gate + 1) * HIDDEN] for gate in range(GATES))
-    one = INT8_ONE if weights.dtype == "int8" else 1.0
+    unit = INT8_ONE if weights.dtype == "int8" else 1.0
     update = 1 / (1 + numpy.exp(-u))
     new = numpy.tanh(e / (1 + numpy.exp(-r)))
-    h = before.astype(numpy.float32) / one
-    return _stored(numpy, weights, (update * h + (1 - update) * new) * one)
+    h = before.astype(numpy.float32) / unit
+    return _stored(numpy, weights, (update * h + (1 - update) * new) * unit)
 
 
 def _product(numpy: Any, inputs: Any, weights: Weights, layer: str) -> Any:
@@ -70,6 +70,6 @@ def _scale(numpy: Any, weights: Weights, values: Any) -> float:
     return 1.0 if weights.dtype == "int8" else max(1.0, float(numpy.abs(values).max()))
 
 
-def _worst(numpy: Any, expected: Any, found: Any) -> float:
-    worst = float(numpy.abs(expected - found.astype(numpy.float64)).max())
+def _worst(numpy: Any, expected: Any, result: Any) -> float:
+    worst = float(numpy.abs(expected - result.astype(numpy.float64)).max())
     return inf if isnan(worst) else worst

@@ -152,8 +152,8 @@ class Wavernn:
             self.clear()
         if between == "barrier":
             self._progress[:1].data.memset_async(0, 4, self.stream)
-        for one in launches:
-            self.launch(one)
+        for launch in launches:
+            self.launch(launch)
 
     def run(self, way: str) -> None:
         """All steps by one of `ways_of`, until they are done. Raises `DeadlockError` as `check` does."""
@@ -176,13 +176,17 @@ class Wavernn:
         self._progress[:] = self.cupy.asarray([arrived, 0], dtype=np.uint32)
         self.cupy.cuda.Device().synchronize()
 
-    def launch(self, one: Launched) -> None:
+    def launch(self, launched: Launched) -> None:
         """One launch on the stream, with nothing reset before it."""
         shape = KernelLaunch(
-            one.expression(self.dtype), THREADS, 0, one.blocks, is_cooperative=one.is_persistent
+            launched.expression(self.dtype),
+            THREADS,
+            0,
+            launched.blocks,
+            is_cooperative=launched.is_persistent,
         )
-        arguments = self.record(), _cycles(one, self.steps), self.progress_record()
-        launch_extended(self.function(one).function, shape, arguments, self.stream)
+        arguments = self.record(), _cycles(launched, self.steps), self.progress_record()
+        launch_extended(self.function(launched).function, shape, arguments, self.stream)
 
     def errors(self) -> dict[str, float]:
         """Of what the last run wrote, against fp32 or int32 from what each step had read."""
@@ -209,9 +213,9 @@ class Wavernn:
         return record
 
 
-def _cycles(one: Launched, steps: int) -> Any:
+def _cycles(launched: Launched, steps: int) -> Any:
     record = np.zeros(1, CYCLES)[0]
-    items = steps * BATCHES if one.items is None else one.items
-    record["first"], record["end"], record["items"] = one.first, one.end, items
-    record["is_pipelined"], record["block"] = one.is_pipelined, one.block
+    items = steps * BATCHES if launched.items is None else launched.items
+    record["first"], record["end"], record["items"] = launched.first, launched.end, items
+    record["is_pipelined"], record["block"] = launched.is_pipelined, launched.block
     return record

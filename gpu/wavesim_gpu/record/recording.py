@@ -68,12 +68,12 @@ class Recording:
         The other arguments are `trace_of`'s. Raises `RecordingError`.
         """
         records = self.records()
-        found = query() if device is None else devices.load(device) if isinstance(device, str) else device
+        result = query() if device is None else devices.load(device) if isinstance(device, str) else device
         if device is None:  # a wrong device that is given is still refused
-            records = within(records, found.sm_count)
+            records = within(records, result.sm_count)
         known = {"date": datetime.now(UTC).strftime("%Y-%m-%d"), "versions": _versions(device is None)}
         return trace_of(
-            records, self.stages, found, plan=plan, workload=workload, about={**known, **(about or {})}
+            records, self.stages, result, plan=plan, workload=workload, about={**known, **(about or {})}
         )
 
 

@@ -217,11 +217,11 @@ def _dependencies(pipeline: Pipeline, plan: Plan) -> tuple[DependencyInfo, ...]:
     if not plan.sync.has_semaphores:
         return ()
     edges = [(p, d.consumer.stage.name) for d in pipeline.dependencies for p in d.producers]
-    found = []
+    dependencies = []
     for producer, consumer in edges:
         policy = plan.policy_of(producer, consumer)
         table = policy.table(pipeline.stage(producer).grid)
         awaited = dict(zip(table.semaphore_of_tile, table.value_of_tile, strict=True))
         values = tuple(awaited.get(semaphore, 0) for semaphore in range(table.count))
-        found.append(DependencyInfo(producer, consumer, policy.name, table.semaphore_of_tile, values))
-    return tuple(found)
+        dependencies.append(DependencyInfo(producer, consumer, policy.name, table.semaphore_of_tile, values))
+    return tuple(dependencies)

@@ -161,8 +161,8 @@ def operands_of(pipeline: Pipeline, given: Mapping[Key, Any]) -> Operands:
     }
     saved = {
         (name, region): part_of(storage[name], region).copy()
-        for name, one in contents.items()
-        for region in one.updated
+        for name, content in contents.items()
+        for region in content.updated
     }
     return Operands(pipeline, arrays, contents, storage, saved, Precedence(accesses))
 

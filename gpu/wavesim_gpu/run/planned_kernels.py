@@ -115,5 +115,8 @@ def compile_ahead(
     """The kernels of several plans of one pipeline, in several builds."""
     plans = list(plans)
     compile_all(
-        one for build in builds for plan in plans for one in wanted_kernels(pipeline, plan, build, default)
+        wanted
+        for build in builds
+        for plan in plans
+        for wanted in wanted_kernels(pipeline, plan, build, default)
     )

@@ -76,8 +76,8 @@ class _Made:
         if use.view.buffer not in self._buffers:
             values = self._operands.arrays[stage, operand]
         else:
-            found = require_cupy().ascontiguousarray(self.view(stage, operand))
-            values = from_float32(found, dtype)
+            values = require_cupy().ascontiguousarray(self.view(stage, operand))
+            values = from_float32(values, dtype)
         return values if dtype == "int32" else to_float32(values, dtype)
 
     def _before(self, buffer: Buffer) -> Any:

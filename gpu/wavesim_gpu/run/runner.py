@@ -113,7 +113,7 @@ class CupyRunner:
 
     def refusal(self, pipeline: Pipeline, plan: Plan) -> str:
         """Why the stages' backends do not run a plan, "" if they do."""
-        reasons = (one.refusal(plan) for one in backends_of(pipeline, self.backend).values())
+        reasons = (backend.refusal(plan) for backend in backends_of(pipeline, self.backend).values())
         return next(filter(None, reasons), "")
 
     def run(
@@ -215,13 +215,13 @@ class CupyRunner:
         turn = [Contender(self.launcher(program), program.streams[0]) for program in plain]
         turn_ns = sum(statistics.median(timing.rounds_ns) for timing in timings)
         lead = turn * max(1, round(LEAD_NS / turn_ns))
-        found: list[list[Trace]] = [[] for _ in timings]
+        result: list[list[Trace]] = [[] for _ in timings]
         for _ in range(RECORDED_REPLAYS):
             run_in_turn([*lead, *recorded])
-            for program, timing, traces in zip(programs, timings, found, strict=True):
+            for program, timing, traces in zip(programs, timings, result, strict=True):
                 program.synchronize()
                 traces.append(build_trace(program, timing.rounds_ns, timing.reading, self._notes()))
-        return [sorted(traces, key=lambda trace: trace.makespan_ns)[len(traces) // 2] for traces in found]
+        return [sorted(traces, key=lambda trace: trace.makespan_ns)[len(traces) // 2] for traces in result]
 
     def _notes(self) -> dict[str, str]:
         mode = "CUDA graph" if self.is_graph else "plain streams"
@@ -251,7 +251,7 @@ def _require_good(pipeline: Pipeline, plan: Plan, verdict: OutputCheck, when: st
 def current_commit() -> str:
     """The checkout's commit, or "" outside one."""
     try:
-        found = subprocess.run(
+        commit = subprocess.run(
             ["git", "rev-parse", "HEAD"],  # noqa: S607  # whichever git the user has
             cwd=Path(__file__).parent,
             capture_output=True,
@@ -261,4 +261,4 @@ def current_commit() -> str:
         )
     except (OSError, subprocess.SubprocessError):
         return ""
-    return found.stdout.strip()
+    return commit.stdout.strip()

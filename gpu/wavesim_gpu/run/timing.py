@@ -85,7 +85,7 @@ class Rounds:
 
 def interleaved_ns(contenders: Sequence[Contender], rounds: int) -> list[list[int]]:
     """Nanoseconds per contender and round; each round is in an order of its own."""
-    return [found.times_ns for found in interleaved(contenders, rounds)]
+    return [timed.times_ns for timed in interleaved(contenders, rounds)]
 
 
 def interleaved(
@@ -118,12 +118,12 @@ def interleaved(
             last = _mark(cupy, stream)
             marks.append((index, start, end))
     cupy.cuda.Device().synchronize()
-    found = [Rounds([], []) for _ in contenders]
+    result = [Rounds([], []) for _ in contenders]
     for (index, start, end), clock in zip(marks, stamps.clocks_ghz(), strict=True):
         run_ms = cupy.cuda.get_elapsed_time(start, end) / contenders[index].repeats
-        found[index].times_ns.append(round(run_ms * 1e6))
-        found[index].clocks_ghz.append(round(clock, 4))
-    return found
+        result[index].times_ns.append(round(run_ms * 1e6))
+        result[index].clocks_ghz.append(round(clock, 4))
+    return result
 
 
 def run_in_turn(contenders: Iterable[Contender]) -> None:

@@ -108,8 +108,8 @@ def _others(module: nn.Module) -> list[tuple[str, nn.Module]]:
 
 
 def _dropouts(module: nn.Module) -> tuple[str, ...]:
-    found = module.named_children()
-    return tuple(name for name, child in found if isinstance(child, nn.modules.dropout._DropoutNd))  # noqa: SLF001
+    children = module.named_children()
+    return tuple(name for name, child in children if isinstance(child, nn.modules.dropout._DropoutNd))  # noqa: SLF001
 
 
 def _recognised(module: nn.Module, linears: dict[str, Any], linear_type: type) -> MlpParts | str | None:
@@ -118,28 +118,28 @@ def _recognised(module: nn.Module, linears: dict[str, Any], linear_type: type) -
     if not candidates:
         return None
     weights = _random_weights(linears, candidates[0])
-    found, errors = [], []
+    result, errors = [], []
     for width in sorted({_width(weights, parts) for parts in candidates}):
         alike = [parts for parts in candidates if _width(weights, parts) == width]
         try:
-            found += _agreeing(module, weights, alike, in_training=module.training)
+            result += _agreeing(module, weights, alike, in_training=module.training)
         except Exception as error:  # noqa: BLE001  # whatever a stranger's forward pass raises
             errors.append(error)
-    if len(found) == 1:
+    if len(result) == 1:
         others = tuple((name, type(child)) for name, child in _others(module))
-        return replace(found[0], others=others, is_same_in_training=_has_one_mode(module, weights, found))
+        return replace(result[0], others=others, is_same_in_training=_has_one_mode(module, weights, result))
     if len(linears) + len(_dropouts(module)) == len(list(module.children())):
         return None  # without an activation it is more likely to be attention
     shown = ", ".join(type(c).__name__ for c in module.children() if not _stands_for_linear(c))
     reason = f"its forward pass is none of those that are known (with {shown or 'no activation module'})"
-    return one_line(f"{reason}: {errors[-1]}" if errors and not found else reason)
+    return one_line(f"{reason}: {errors[-1]}" if errors and not result else reason)
 
 
-def _has_one_mode(module: nn.Module, weights: dict[str, Tensor], found: list[MlpParts]) -> bool:
+def _has_one_mode(module: nn.Module, weights: dict[str, Tensor], parts: list[MlpParts]) -> bool:
     """Whether it computes the same when it is told the opposite of training or not."""
     try:
         with torch.random.fork_rng(devices=()):  # what it draws, for a dropout, is not the caller's
-            return bool(_agreeing(module, weights, found, in_training=not module.training))
+            return bool(_agreeing(module, weights, parts, in_training=not module.training))
     except Exception:  # noqa: BLE001  # whatever a stranger's forward pass raises
         return False
 
@@ -148,17 +148,17 @@ def _agreeing(
     module: nn.Module, weights: dict[str, Tensor], alike: list[MlpParts], *, in_training: bool
 ) -> list[MlpParts]:
     """Those of some forms of one input width that give what the module's own forward pass gives."""
-    bare, found = _without_hooks(module), alike
+    bare, agreeing = _without_hooks(module), alike
     bare.training = in_training  # alone: its submodules stay in their own mode
     before = dict(vars(bare))
     for scale in TRIAL_SCALES:
         x = _random((1, TRIAL_ROWS, _width(weights, alike[0]))) * scale
         with torch.no_grad():
             want = torch.func.functional_call(bare, weights, (x,))
-        found = [parts for parts in found if _agrees(_ours(parts, weights, x), want)]
+        agreeing = [parts for parts in agreeing if _agrees(_ours(parts, weights, x), want)]
     if stored := [name for name, value in vars(bare).items() if before.get(name, bare) is not value]:
         raise DescriptionError(f"it stores {stored[0]} in itself, which somebody may read")
-    return found
+    return agreeing
 
 
 def _without_hooks(module: nn.Module) -> nn.Module:
@@ -171,7 +171,9 @@ def _without_hooks(module: nn.Module) -> nn.Module:
 def _candidates(module: nn.Module, linears: dict[str, Any], linear_type: type) -> Iterator[MlpParts]:
     """Every assignment of its layers that the sides allow, with every activation."""
     stores_out_in = linear_type is nn.Linear
-    sides = {name: tuple(one.weight.shape)[:: -1 if stores_out_in else 1] for name, one in linears.items()}
+    sides = {
+        name: tuple(linear.weight.shape)[:: -1 if stores_out_in else 1] for name, linear in linears.items()
+    }
     for up, down, *gates in permutations(linears):
         if gates and sides[gates[0]] != sides[up]:
             continue
@@ -190,15 +192,15 @@ def _random_weights(linears: dict[str, Any], parts: MlpParts) -> dict[str, Tenso
     middle = linears[parts.down].weight.shape[1 if parts.stores_out_in else 0]
     small = {side: 8 + 3 * i for i, side in enumerate(sorted(sides - {2 * middle}))}
     small.setdefault(2 * middle, 2 * small[middle])
-    found = {}
+    weights = {}
     for name, linear in linears.items():
         # Conv1D reshapes to its own number of columns.
         sizes = tuple(small[s] if parts.stores_out_in else s for s in linear.weight.shape)
         columns, rows = sizes if parts.stores_out_in else sizes[::-1]
-        found[f"{name}.weight"] = _random(sizes, name) * rows**-0.5
+        weights[f"{name}.weight"] = _random(sizes, name) * rows**-0.5
         if linear.bias is not None:
-            found[f"{name}.bias"] = _random((columns,), name)
-    return found
+            weights[f"{name}.bias"] = _random((columns,), name)
+    return weights
 
 
 def _random(shape: tuple[int, ...], name: str = "") -> Tensor:

@@ -57,10 +57,10 @@ def _on_gpu(
     b_gate: Optional = None,
     b2: Optional = None,
 ) -> Tensor:
-    found = layers_mlp.mlp(
+    out = layers_mlp.mlp(
         x if x.dim() > 1 else x[None], w1, w2, gate=gate, activation=activation, b1=b1, b_gate=b_gate, b2=b2
     )
-    return found if x.dim() > 1 else found[0]
+    return out if x.dim() > 1 else out[0]
 
 
 register_on_gpu(_on_gpu)

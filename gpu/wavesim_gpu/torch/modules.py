@@ -58,11 +58,11 @@ def why_not(linear: Any, linear_type: type) -> str:
     if is_hooked(linear):
         return "with hooks, of an offload or of somebody's own"
     weight, bias = linear._parameters.get("weight"), linear._parameters.get("bias")  # noqa: SLF001
-    for one in (weight, bias):
-        if type(one) not in _PLAIN and not (one is None and weight is not None):
-            return f"of a {type(one).__name__} as its weight"
-        if one is not None and one.dtype not in _DTYPES:
-            return f"of {str(one.dtype).removeprefix('torch.')}, not of float16 or bfloat16"
+    for tensor in (weight, bias):
+        if type(tensor) not in _PLAIN and not (tensor is None and weight is not None):
+            return f"of a {type(tensor).__name__} as its weight"
+        if tensor is not None and tensor.dtype not in _DTYPES:
+            return f"of {str(tensor.dtype).removeprefix('torch.')}, not of float16 or bfloat16"
     return ""
 
 

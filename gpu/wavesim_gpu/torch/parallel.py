@@ -136,10 +136,10 @@ def _calls(group_name: str) -> "_Calls | None":
 
     try:
         peers = ProcessPeers(dist.get_rank(group), dist.get_world_size(group), exchange)
-        found: _Calls | None = _Calls(peers)
+        calls: _Calls | None = _Calls(peers)
     except WavesimError:
-        found = None
-    return found if all(exchange(found is not None)) else None
+        calls = None
+    return calls if all(exchange(calls is not None)) else None
 
 
 @dataclass
@@ -171,16 +171,16 @@ class _Calls:
         self.latest = stream
         program = self._program(problem, rows, aligned(w), options)
         out = program.run_on(stream.cuda_stream)
-        found = torch.as_tensor(out, device=x.device).view(x.dtype)
+        tensor = torch.as_tensor(out, device=x.device).view(x.dtype)
         # What peers store to is written again by the next call.
-        return found.clone().reshape(*x.shape[:-1], n) if name == "row_parallel_linear" else found.clone()
+        return tensor.clone().reshape(*x.shape[:-1], n) if name == "row_parallel_linear" else tensor.clone()
 
     def _program(self, problem: SharedGemm, x: Tensor, w: Tensor, options: CallOptions) -> SharedGemmProgram:
         if problem not in self.memories:
             self.memories[problem] = self.group.allocate(layout_of(problem, options.way))
         key = (problem, x.data_ptr(), w.data_ptr())
         if key not in self.programs:
-            alike = [one for one in self.programs if one[0] == problem]
+            alike = [program for program in self.programs if program[0] == problem]
             if len(alike) >= PROGRAMS_KEPT:
                 torch.cuda.current_stream(x.device).synchronize()  # a launch may still use what it points to
                 self.programs.pop(alike[0])

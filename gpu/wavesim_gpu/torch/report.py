@@ -110,7 +110,7 @@ class OptimizeReport:
                 **{
                     key: getattr(block.shape, key) for key in ("k", "n1", "n2", "dtype", "activation", "gate")
                 },
-                "choices": [_choice(m, one) for m, one in zip(self.tokens, block.choices, strict=True)],
+                "choices": [_choice(m, choice) for m, choice in zip(self.tokens, block.choices, strict=True)],
             }
             for block in self.swapped
         ]

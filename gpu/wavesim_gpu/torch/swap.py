@@ -49,7 +49,9 @@ def optimize(
     target = device or _device(_gpu_of(swapped, tune=tune))
     _put(model, instead)
     ways = _Ways(target, counts, tune=tune)
-    blocks = [SwappedBlock(name, kind, _shape(one, counts[0]), ways.of(one)) for name, kind, one in swapped]
+    blocks = [
+        SwappedBlock(name, kind, _shape(module, counts[0]), ways.of(module)) for name, kind, module in swapped
+    ]
     return OptimizeReport(target.name, counts, tuple(blocks), tuple(kept))
 
 
@@ -86,7 +88,9 @@ def _sorted_out(
 
 def restore(model: nn.Module) -> int:
     """Puts back every module that `optimize` swapped, also in a copy of the model; returns how many."""
-    originals = {id(one): original_of(one) for one in model.modules() if original_of(one) is not None}
+    originals = {
+        id(module): original_of(module) for module in model.modules() if original_of(module) is not None
+    }
     return _put(model, originals)
 
 

@@ -60,13 +60,13 @@ class Swap:
         try:
             report = optimize(model, device=device)
             self.mlps = [
-                SwappedMlp(found.name, before[found.name], model.get_submodule(found.name), found.shape)
-                for found in report.swapped
+                SwappedMlp(block.name, before[block.name], model.get_submodule(block.name), block.shape)
+                for block in report.swapped
             ]
         except BaseException:
             restore(model)
             raise
-        self.kept = tuple(f"{found.name} ({found.kind}): {found.reason}" for found in report.kept)
+        self.kept = tuple(f"{block.name} ({block.kind}): {block.reason}" for block in report.kept)
         if any(mlp.original is mlp.swapped for mlp in self.mlps):
             raise DescriptionError("the model's MLPs are swapped already; give the model as it was")
 
@@ -85,7 +85,7 @@ class Swap:
         """Measures the best ways at these numbers of rows; returns the way at the first by MLP's name."""
         self.use(is_swapped=True)
         report = self._optimize(self._model, tuple(rows), tune=True)
-        return {found.name: choice.label for found in report.swapped for choice in found.choices[:1]}
+        return {block.name: choice.label for block in report.swapped for choice in block.choices[:1]}
 
     def undo(self) -> None:
         """Leaves the model as it was."""
@@ -120,12 +120,12 @@ def grouped(mlps: Sequence[SwappedMlp], device: Device) -> list[tuple[MlpGroup, 
     for mlp in mlps:
         shape = replace(mlp.shape, m=mlp.rows or mlp.shape.m)
         groups.setdefault((shape, type(mlp.original)), []).append(mlp)
-    found = []
+    result = []
     for (shape, _), alike in groups.items():
         choice = choose(shape, device)
         names = tuple(mlp.name for mlp in alike)
-        found.append((MlpGroup(names, shape, choice, choice.label), alike[0]))
-    return found
+        result.append((MlpGroup(names, shape, choice, choice.label), alike[0]))
+    return result
 
 
 def measured(group: MlpGroup, mlp: SwappedMlp, rounds: int) -> MlpGroup:

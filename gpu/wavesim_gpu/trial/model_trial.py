@@ -160,12 +160,12 @@ class _Trial:
     ) -> TrialResult:
         if not swap.mlps:
             return replace(result, verdict=f"{LEAVE}: there is no MLP that can be swapped")
-        found = self._groups(swap, device)
+        groups = self._groups(swap, device)
         if self._options.tune:
-            found = self._tuned(found, swap)
+            groups = self._tuned(groups, swap)
         swap.use(is_swapped=True)
         self._say("run with the MLPs swapped")
-        result = replace(result, groups=tuple(group for group, _ in found))
+        result = replace(result, groups=tuple(group for group, _ in groups))
         try:
             difference = difference_of(self._outputs(), reference)
         except DescriptionError as error:  # the same step as it is has run
@@ -181,7 +181,7 @@ class _Trial:
         gain = gain_of(by_label[BEFORE], by_label[AGAIN], by_label[AFTER])
         verdict = verdict_of(gain) + _compiled_verdict(by_label, gain.noise)
         result = replace(result, programs=tuple(programs), how=how, gain=gain, verdict=verdict)
-        return replace(result, groups=self._measured_groups(found))
+        return replace(result, groups=self._measured_groups(groups))
 
     def _blank(self, device: str, *, is_measured: bool) -> TrialResult:
         date = datetime.now(UTC).isoformat(timespec="seconds")
@@ -198,25 +198,25 @@ class _Trial:
             self._user.run()
         return grouped(swap.mlps, device)
 
-    def _tuned(self, found: Groups, swap: Swap) -> Groups:
+    def _tuned(self, groups: Groups, swap: Swap) -> Groups:
         """The groups with the ways that tuning finds at their own rows."""
         ways: dict[tuple[str, int], str] = {}
-        for rows in sorted({group.shape.m for group, _ in found}):
+        for rows in sorted({group.shape.m for group, _ in groups}):
             self._say(f"tune the MLPs at {rows:,} rows")
             ways |= {(name, rows): way for name, way in swap.tune([rows]).items()}
         return [
-            (replace(group, way=ways.get((mlp.name, group.shape.m), group.way)), mlp) for group, mlp in found
+            (replace(group, way=ways.get((mlp.name, group.shape.m), group.way)), mlp) for group, mlp in groups
         ]
 
-    def _measured_groups(self, found: Groups) -> tuple[MlpGroup, ...]:
+    def _measured_groups(self, groups: Groups) -> tuple[MlpGroup, ...]:
         """The groups with the times of one of their MLPs alone, as far as there is time."""
-        groups = [group for group, _ in found]
-        for place, (group, mlp) in enumerate(found):
+        measured_groups = [group for group, _ in groups]
+        for place, (group, mlp) in enumerate(groups):
             if self._is_late("the rest of the MLPs alone"):
                 break
             self._say(f"time {mlp.name} alone")
-            groups[place] = measured(group, mlp, self._options.rounds)
-        return tuple(groups)
+            measured_groups[place] = measured(group, mlp, self._options.rounds)
+        return tuple(measured_groups)
 
     def _is_late(self, what: str) -> bool:
         is_late = time.monotonic() > self._ends_at

@@ -35,32 +35,32 @@ def kept_tensors(outputs: Any) -> dict[str, Any]:
     return {name: tensor.detach().clone() for name, tensor in _tensors(outputs, "", 0)}
 
 
-def difference_of(one: Mapping[str, Any], other: Mapping[str, Any]) -> OutputDifference:
+def difference_of(first: Mapping[str, Any], second: Mapping[str, Any]) -> OutputDifference:
     """How far `one` is from `other`; tensors of other names or shapes make the error NaN."""
-    bound = min((MOST_ERROR.get(_type(tensor), 0.01) for tensor in other.values()), default=0.0)
-    if {name: tensor.shape for name, tensor in one.items()} != {
-        name: tensor.shape for name, tensor in other.items()
+    bound = min((MOST_ERROR.get(_type(tensor), 0.01) for tensor in second.values()), default=0.0)
+    if {name: tensor.shape for name, tensor in first.items()} != {
+        name: tensor.shape for name, tensor in second.items()
     }:
-        return OutputDifference(math.nan, None, len(other), bound)
-    errors = [_relative(one[name], tensor) for name, tensor in other.items()]
+        return OutputDifference(math.nan, None, len(second), bound)
+    errors = [_relative(first[name], tensor) for name, tensor in second.items()]
     worst = math.nan if any(map(math.isnan, errors)) else max(errors, default=0.0)  # max() passes over NaN
-    return OutputDifference(worst, _agreement(one, other), len(other), bound)
+    return OutputDifference(worst, _agreement(first, second), len(second), bound)
 
 
-def _relative(one: Any, other: Any) -> float:
-    scale = other.double().norm()
-    error = (one.double() - other.double()).norm()
+def _relative(first: Any, second: Any) -> float:
+    scale = second.double().norm()
+    error = (first.double() - second.double()).norm()
     return float(error / scale) if float(scale) else float(error)
 
 
-def _agreement(one: Mapping[str, Any], other: Mapping[str, Any]) -> float | None:
+def _agreement(first: Mapping[str, Any], second: Mapping[str, Any]) -> float | None:
     """Of `logits`, or of a single output that could be such."""
-    names = [name for name in other if name.rpartition(".")[2] == "logits"]
-    if len(other) == 1 and not names:
-        names = [name for name, tensor in other.items() if tensor.dim() > 1 and tensor.shape[-1] > 1]
+    names = [name for name in second if name.rpartition(".")[2] == "logits"]
+    if len(second) == 1 and not names:
+        names = [name for name, tensor in second.items() if tensor.dim() > 1 and tensor.shape[-1] > 1]
     if not names:
         return None
-    same = one[names[0]].argmax(-1) == other[names[0]].argmax(-1)
+    same = first[names[0]].argmax(-1) == second[names[0]].argmax(-1)
     return float(same.float().mean())
 
 

@@ -173,7 +173,7 @@ def _gain(
     if not rounds:
         return None, None, None
     ours, theirs = statistics.median(rounds), statistics.median(stream)
-    paired = [100 * (1 - one / other) for one, other in zip(rounds, stream, strict=True)]
+    paired = [100 * (1 - first / second) for first, second in zip(rounds, stream, strict=True)]
     low, _, high = statistics.quantiles(paired, n=QUARTILES) if len(paired) > 1 else (paired[0],) * 3
     return ours / 1e3, 100 * (1 - ours / theirs), (low, high)
 

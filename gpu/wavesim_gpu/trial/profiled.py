@@ -49,10 +49,10 @@ PACKAGES = ("torch", "transformers", "triton", "cupy-cuda13x", "numpy")
 
 def installed_versions() -> dict[str, str]:
     """The interpreter's and the packages' versions."""
-    found = {"wavesim": wavesim.__version__, "python": platform.python_version()}
+    versions = {"wavesim": wavesim.__version__, "python": platform.python_version()}
     for package in PACKAGES:
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return versions

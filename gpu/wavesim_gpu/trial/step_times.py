@@ -112,10 +112,10 @@ def interleaved_steps(
                 step.prepare()
             marks[index].append(clock.time(step, repeats[index]))
         after_round(done)
-    found = clock.read(marks)
+    result = clock.read(marks)
     return [
         StepTimes(step.label, tuple(round(ns / count) for ns in times), count)
-        for step, times, count in zip(steps, found, repeats, strict=True)
+        for step, times, count in zip(steps, result, repeats, strict=True)
     ]
 
 

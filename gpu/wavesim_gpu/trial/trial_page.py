@@ -100,13 +100,16 @@ def _origin(result: TrialResult) -> str:
 def _whole_step(result: TrialResult) -> list[Markup]:
     if not result.programs:
         return []
-    found = [element("h2", "The whole step"), _bars([(one.label, one, None) for one in result.programs])]
-    found.append(element("p", step_caption(result), class_="caption"))
-    found.append(_table(STEP_COLUMNS, step_rows(result.programs)))
-    found.append(element("p", saving_text(result)))
+    parts = [
+        element("h2", "The whole step"),
+        _bars([(program.label, program, None) for program in result.programs]),
+    ]
+    parts.append(element("p", step_caption(result), class_="caption"))
+    parts.append(_table(STEP_COLUMNS, step_rows(result.programs)))
+    parts.append(element("p", saving_text(result)))
     if result.difference is not None:
-        found.append(element("p", difference_text(result)))
-    return found
+        parts.append(element("p", difference_text(result)))
+    return parts
 
 
 def _mlps(result: TrialResult) -> list[Markup]:
@@ -168,7 +171,7 @@ def _bar(row: Row, beside: StepTimes, y: float, scale: float) -> list[Markup]:
     kind = _kind(label, times, beside)
     low, high = (LEFT + scale * float(edge) for edge in np.percentile(times.times_ns, [25, 75]))
     short = label if len(label) <= LABEL else f"…{label[1 - LABEL :]}"
-    found = [
+    bar = [
         element("text", short, x=LEFT - 10, y=y + 4, text_anchor="end"),
         element("rect", x=LEFT, y=y - BAR / 2, width=scale * times.median_ns, height=BAR, rx=2, class_=kind),
         element("line", x1=low, x2=high, y1=y, y2=y, class_="whisker"),
@@ -176,8 +179,8 @@ def _bar(row: Row, beside: StepTimes, y: float, scale: float) -> list[Markup]:
     ]
     if simulated:
         x = LEFT + scale * simulated
-        found.append(element("path", d=f"M {x:.1f} {y - 6:.1f} l 6 6 l -6 6 l -6 -6 z", class_="simulated"))
-    return found
+        bar.append(element("path", d=f"M {x:.1f} {y - 6:.1f} l 6 6 l -6 6 l -6 -6 z", class_="simulated"))
+    return bar
 
 
 def _time(time_ns: float) -> str:

@@ -71,14 +71,16 @@ def numbered(result: TrialResult) -> list[str]:
 
 def difference_text(result: TrialResult) -> str:
     """How far the outputs of the two models differ."""
-    found = result.difference
-    assert found is not None
+    difference = result.difference
+    assert difference is not None
     agreement = (
-        "" if found.agreement is None else f"; the largest logit is the same in {found.agreement:.2%} of rows"
+        ""
+        if difference.agreement is None
+        else f"; the largest logit is the same in {difference.agreement:.2%} of rows"
     )
     return (
-        f"Outputs, measured: relative error {found.relative_error:.2g} at most in {_tensors(found.tensors)} "
-        f"(bound {found.bound:g}){agreement}."
+        f"Outputs, measured: relative error {difference.relative_error:.2g} at most in "
+        f"{_tensors(difference.tensors)} (bound {difference.bound:g}){agreement}."
     )
 
 

@@ -90,8 +90,8 @@ def _where(place: str, error: BaseException) -> str:
         return f"{error.filename}:{error.lineno}"
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if Path(frame.filename).name == Path(place).name]
-    found = own or [frame for frame in frames if Path(frame.filename).parent != Path(__file__).parent]
-    return f"{found[-1].filename}:{found[-1].lineno}" if found else place
+    last = own or [frame for frame in frames if Path(frame.filename).parent != Path(__file__).parent]
+    return f"{last[-1].filename}:{last[-1].lineno}" if last else place
 
 
 def _parted(text: str) -> tuple[str, str]:
@@ -140,9 +140,9 @@ def _made(module: ModuleType, place: str, name: str, maker: str) -> Any:
     import torch  # noqa: PLC0415  # optional
 
     if hasattr(module, name):
-        found = getattr(module, name)
-        is_function = callable(found) and not isinstance(found, torch.nn.Module)
-        return found() if is_function and name != "inputs" else found
+        made = getattr(module, name)
+        is_function = callable(made) and not isinstance(made, torch.nn.Module)
+        return made() if is_function and name != "inputs" else made
     if maker and callable(getattr(module, maker, None)):
         return getattr(module, maker)()
     missing = f"neither {name} nor {maker}()" if maker else f"no {name}"

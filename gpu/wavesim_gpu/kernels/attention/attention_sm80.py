@@ -62,7 +62,7 @@ class PortableAttention(StageBackend):
         """One block per tile."""
         self.check(work, plan)
         require_launchable(plan, device)
-        flags = (str(one).lower() for one in (work.dtype == "bf16", work.is_causal, work.dropout > 0))
+        flags = (str(entry).lower() for entry in (work.dtype == "bf16", work.is_causal, work.dropout > 0))
         return KernelLaunch(
             f"attention<{work.head_dim}, {work.tile_m}, {', '.join(flags)}>",
             THREADS_PER_ROW * work.tile_m,

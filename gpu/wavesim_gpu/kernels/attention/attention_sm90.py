@@ -60,8 +60,8 @@ class AttentionTile:
 
 
 TILES = {
-    (one.head_dim, one.tile_n): one
-    for one in (AttentionTile(128, 128, depth=2), AttentionTile(64, 128, depth=4))
+    (entry.head_dim, entry.tile_n): entry
+    for entry in (AttentionTile(128, 128, depth=2), AttentionTile(64, 128, depth=4))
 }
 
 

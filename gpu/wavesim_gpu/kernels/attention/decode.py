@@ -108,7 +108,7 @@ class PortableDecode(StageBackend):
         if not plan.sync.has_semaphores and not plan.launch.is_dependent:
             return
         accesses = Accesses(pipeline)
-        for earlier in takewhile(lambda one: one.name != stage.name, pipeline.stages):
+        for earlier in takewhile(lambda stage_before: stage_before.name != stage.name, pipeline.stages):
             for name, regions in _read_at_once(stage).items():
                 if _writes(accesses, earlier, accesses.view(stage.name, name), regions):
                     raise DescriptionError(
@@ -163,8 +163,8 @@ def _read_at_once(stage: Stage) -> dict[str, list[Region]]:
 def _writes(accesses: Accesses, earlier: Stage, view: View, regions: list[Region]) -> bool:
     """Whether a tile of a stage writes any of some regions of an operand that lies at `view`."""
     written = (accesses.writes(earlier.name, tile).get(view.buffer) for tile in _tiles(earlier))
-    moved = [one.moved(view.row, view.column) for one in regions]
-    return any(meets(found, one).any() for found in written if found is not None for one in moved)
+    moved = [region.moved(view.row, view.column) for region in regions]
+    return any(meets(result, entry).any() for result in written if result is not None for entry in moved)
 
 
 def _tiles(stage: Stage) -> Iterator[tuple[int, int]]:

@@ -46,7 +46,7 @@ def philox(counter: tuple[Any, Any, Any, Any], seed: int) -> tuple[Any, Any, Any
     for _ in range(ROUNDS):
         of_x, of_z = x * MULTIPLIERS[0], z * MULTIPLIERS[1]
         x, y, z, w = (of_z >> 32) ^ y ^ key[0], of_z & WORD, (of_x >> 32) ^ w ^ key[1], of_x & WORD
-        key = [(one + step) & WORD for one, step in zip(key, KEY_STEPS, strict=True)]
+        key = [(word + step) & WORD for word, step in zip(key, KEY_STEPS, strict=True)]
     return x, y, z, w
 
 

@@ -43,7 +43,7 @@ def decode_reference(work: AttentionDecode, arrays: Mapping[str, Any]) -> Mappin
         if work.appends:
             k[sequence, length - 1] = arrays["k_new"].reshape(heads)[sequence]
             v[sequence, length - 1] = arrays["v_new"].reshape(heads)[sequence]
-        keys, values = (one[sequence, :length].transpose(1, 0, 2) for one in (k, v))
+        keys, values = (cache[sequence, :length].transpose(1, 0, 2) for cache in (k, v))
         scores = cupy.matmul(q[sequence], keys.transpose(0, 2, 1)) * cupy.float32(work.scale)
         out[sequence] = cupy.matmul(_softmax(cupy, scores), values)
     written = {"out": out.reshape(work.sequences, work.columns)}

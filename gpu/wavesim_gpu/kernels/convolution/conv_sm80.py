@@ -28,8 +28,8 @@ from wavesim_gpu.kernels.stage_backend import (
 
 # By tile_m, tile_n and tile_k.
 TILE_CONFIGS = {
-    (one.tile_m, one.tile_n, one.tile_k): one
-    for one in (
+    (entry.tile_m, entry.tile_n, entry.tile_k): entry
+    for entry in (
         MmaTile(128, 128, 32, 2, 2, depth=4, min_blocks=2),
         MmaTile(128, 64, 32, 2, 2, depth=4, min_blocks=3),
         MmaTile(64, 64, 32, 2, 2, depth=4, min_blocks=3),

@@ -40,9 +40,9 @@ from wavesim_gpu.kernels.stage_backend import OperandPlace, Scratch, StageBacken
 # Without clusters: their second block would need a pixel of its own. Two more where 64 filters are all there
 # are: 256 rows share a k-block of the weights.
 CONV_TILES = {
-    (one.tile_m, one.tile_n): one
-    for one in (
-        *(replace(one, can_pair_rows=False) for one in TILE_CONFIGS.values() if one.tile_n % PANEL == 0),
+    (entry.tile_m, entry.tile_n): entry
+    for entry in (
+        *(replace(item, can_pair_rows=False) for item in TILE_CONFIGS.values() if item.tile_n % PANEL == 0),
         WgmmaTile(2, 2, 64, depth=4, buffers=2),
         WgmmaTile(2, 1, 64, depth=8, buffers=2),
     )

@@ -127,17 +127,17 @@ class Im2colMap:
     def walk(self, begin: Pixel, tap: TapBlock) -> NDArray[np.int64]:
         """Numbers of the pixels that TMA loads into a box, `NOWHERE` for zeros."""
         column, row, image = begin
-        found = np.full(self.pixels, NOWHERE, np.int64)
+        pixels = np.full(self.pixels, NOWHERE, np.int64)
         for place in range(self.pixels):
             y, x = row + tap.row, column + tap.column
             if image < self.images and 0 <= y < self.height and 0 <= x < self.width:
-                found[place] = (image * self.height + y) * self.width + x
+                pixels[place] = (image * self.height + y) * self.width + x
             column += self.stride
             if column >= self.width + self.upper[0]:
                 column, row = self.lower[0], row + self.stride
             if row >= self.height + self.upper[1]:
                 row, image = self.lower[1], image + 1
-        return found
+        return pixels
 
 
 def im2col_map(conv: Conv2D, pixels: int) -> Im2colMap:

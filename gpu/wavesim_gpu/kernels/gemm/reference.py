@@ -19,12 +19,12 @@ def computed_outputs(gemm: Gemm, arrays: Mapping[str, Any]) -> dict[str, Any]:
         outputs = rotated(gemm.rope, outputs, arrays["rope"])
     if gemm.has_residual:
         outputs = outputs + arrays["residual"]
-    found = {"c": outputs[:, : gemm.columns]}
+    result = {"c": outputs[:, : gemm.columns]}
     if gemm.cache is not None:
         for number, name in enumerate(("k_cache", "v_cache")):
             first = gemm.columns + number * gemm.cache.columns
-            found[name] = stored(gemm.cache, outputs[:, first : first + gemm.cache.columns], arrays[name])
-    return found
+            result[name] = stored(gemm.cache, outputs[:, first : first + gemm.cache.columns], arrays[name])
+    return result
 
 
 def rotated(rope: Rope, sums: Any, table: Any) -> Any:

@@ -54,8 +54,8 @@ class MmaTile:
 
 
 TILE_CONFIGS = {
-    (one.tile_m, one.tile_n, one.tile_k): one
-    for one in (
+    (entry.tile_m, entry.tile_n, entry.tile_k): entry
+    for entry in (
         MmaTile(128, 256, 32, 2, 4, depth=4, min_blocks=1),
         MmaTile(256, 128, 32, 4, 2, depth=4, min_blocks=1),
         MmaTile(128, 128, 32, 2, 2, depth=4, min_blocks=2),

@@ -21,9 +21,9 @@ def two_alike(pipeline: Pipeline) -> list[Gemm]:
     # The rows decide whether blocks come in clusters.
     kinds = {gemm.name: f"{gemm.m} rows in {gemm.tile_m}x{gemm.tile_n} of {gemm.dtype}" for gemm in gemms}
     if len(set(kinds.values())) > 1:
-        found = ", ".join(f"{kind} ({name})" for name, kind in kinds.items())
+        named = ", ".join(f"{kind} ({name})" for name, kind in kinds.items())
         raise DescriptionError(
-            f"{start}: the tiles are {found}; its stages share one pipeline in shared memory. Give both as "
+            f"{start}: the tiles are {named}; its stages share one pipeline in shared memory. Give both as "
             "many rows, the same tile and element type, or use SemaphoreSync()"
         )
     for gemm in gemms:

@@ -126,7 +126,7 @@ class ChainedHopper(Hopper):
 
     name = "hopper-chained"
     source = Path(__file__).parent / "chained_gemm_sm90.cu"
-    runs = tuple(one for one in Hopper.runs if one.schedules != ("fused",))
+    runs = tuple(run for run in Hopper.runs if run.schedules != ("fused",))
 
 
 def one_stage_launch(

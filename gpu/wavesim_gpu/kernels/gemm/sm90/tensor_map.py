@@ -139,13 +139,13 @@ def _encode(
 ) -> Any:
     """Innermost first; `strides` in elements, of all dimensions but the innermost."""
     driver = _driver()
-    found = driver.cuTensorMapEncodeTiled(
+    result = driver.cuTensorMapEncodeTiled(
         *_memory(driver, address, sizes, strides, dtype),
         [driver.cuuint32_t(size) for size in box],
         [driver.cuuint32_t(1) for _ in sizes],
         *_layout(driver, outside_is_nan=outside_is_nan),
     )
-    return _opaque(found, sizes, " x ".join(map(str, reversed(box))))
+    return _opaque(result, sizes, " x ".join(map(str, reversed(box))))
 
 
 def _encode_im2col(
@@ -156,7 +156,7 @@ def _encode_im2col(
     Older drivers set a word wrong for images below 128 KiB; a Hopper does not read it.
     """
     driver = _driver()
-    found = driver.cuTensorMapEncodeIm2col(
+    encoded = driver.cuTensorMapEncodeIm2col(
         *_memory(driver, address, sizes, strides, dtype),
         list(images.lower),
         [images.upper[0] + images.reach - 1, images.upper[1]],
@@ -165,7 +165,7 @@ def _encode_im2col(
         [driver.cuuint32_t(step) for step in (1, images.stride, images.stride, 1)],
         *_layout(driver),
     )
-    return _opaque(found, sizes, f"{images.pixels} pixels")
+    return _opaque(encoded, sizes, f"{images.pixels} pixels")
 
 
 def _driver() -> Any:
@@ -205,9 +205,9 @@ def _layout(driver: Any, *, outside_is_nan: bool = False) -> tuple[Any, ...]:
     )
 
 
-def _opaque(found: tuple[Any, Any], sizes: tuple[int, ...], boxes: str) -> Any:
+def _opaque(result: tuple[Any, Any], sizes: tuple[int, ...], boxes: str) -> Any:
     """The 128 bytes. Raises `DeviceError` with the driver's word."""
-    status, tensor_map = found
+    status, tensor_map = result
     if int(status) != 0:
         raise DeviceError(
             f"no tensor map for {' x '.join(map(str, reversed(sizes)))} in boxes of {boxes}: {status.name}"

@@ -60,8 +60,8 @@ class WgmmaTile:
 
 
 TILE_CONFIGS = {
-    (one.tile_m, one.tile_n): one
-    for one in (
+    (entry.tile_m, entry.tile_n): entry
+    for entry in (
         WgmmaTile(2, 1, 256, depth=4, buffers=2),
         WgmmaTile(2, 1, 240, depth=4, buffers=2),
         WgmmaTile(2, 1, 224, depth=4, buffers=2),
