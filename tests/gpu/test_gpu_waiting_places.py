@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from wavesim.costs.waiting_places import read_places
 from wavesim.errors import DeviceError
+from wavesim.labs.waiting_places import read_places
 
 pytestmark = pytest.mark.gpu
 

@@ -28,7 +28,7 @@ from wavesim.plan.policy import RowSync, TileSync
 from wavesim.plan.resolved import resolve
 from wavesim.plan.schedule import Persistent
 from wavesim.plan.sync import Semaphores
-from wavesim.work.attention import AttentionDecode
+from wavesim.work.attention.decode import AttentionDecode
 from wavesim.work.convolution import Conv2D
 from wavesim.work.convolution.reads import conv_rows
 from wavesim.work.gemm import Gemm

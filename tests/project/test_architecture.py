@@ -42,6 +42,7 @@ RANKS = {
     "predict": 6,
     "sim/streams": 6,
     "sim/peers": 6,
+    "labs": 7,
     "codegen": 7,
     "tuning": 8,
     "view": 8,

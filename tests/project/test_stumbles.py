@@ -54,7 +54,7 @@ STUMBLES = {
     "test_the_command_answers_writes_and_predicts_in_one",
     "missed 3: persistent kernels": "unit/profile/test_pair_answers.py::"
     "test_a_persistent_kernel_can_be_described_by_its_tiles",
-    "missed 3: a device of one's own": "unit/model/test_description_fields.py::"
+    "missed 3: a device of one's own": "unit/work/test_description_fields.py::"
     "test_a_description_names_its_own_device_file_or_has_the_table",
     "missed 3: a100": "unit/model/test_device.py::test_an_unknown_name_suggests_the_device_that_is_meant",
     "missed 4: pairs sorted, marked, opened": "browser/test_advice_browser.py::"

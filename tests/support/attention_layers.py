@@ -4,7 +4,8 @@ from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.regions import View
 from wavesim.model.stage import Stage
-from wavesim.work.attention import Attention, AttentionDecode
+from wavesim.work.attention import Attention
+from wavesim.work.attention.decode import AttentionDecode
 from wavesim.work.gemm import Gemm
 
 

@@ -10,15 +10,32 @@ from functools import cache
 from typing import Any
 
 from wavesim.costs.cost_model import CostModel
-from wavesim.costs.persistent_costs import Dtype, estimated_costs
 from wavesim.errors import DescriptionError
+from wavesim.labs.wavernn import (
+    LAYERS,
+    OWN_CUT,
+    PUBLISHED_CUT,
+    RECURRENT,
+    STEPS,
+    WAY_TEXTS,
+    WAYS,
+    BlockRows,
+    Dtype,
+    StepCycle,
+    cycles_of,
+    estimated_costs,
+    five_tests,
+    pipeline_of,
+    published_device,
+    rotated,
+    trace_of,
+)
 from wavesim.model.device import Device, default_device, load
 from wavesim.model.kernel import Block, Grid, Kernel
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.plan import Plan, StreamSync
 from wavesim.plan.schedule import Persistent
-from wavesim.predict.wavernn import five_tests, rotated, trace_of
 from wavesim.recordings.wavernn_times import WavernnTimes, recorded_wavernn
 from wavesim.safe_io.annotated import typed
 from wavesim.safe_io.bounds import MOST_NS, real, whole
@@ -29,20 +46,6 @@ from wavesim.teaching.shown import Shown
 from wavesim.trace.trace import Trace
 from wavesim.tuning.ranking import Tuning
 from wavesim.tuning.search import tune
-from wavesim.workloads.wavernn import (
-    LAYERS,
-    OWN_CUT,
-    PUBLISHED_CUT,
-    RECURRENT,
-    STEPS,
-    WAY_TEXTS,
-    WAYS,
-    BlockRows,
-    StepCycle,
-    cycles_of,
-    pipeline_of,
-    published_device,
-)
 
 UNIT_NS = 1000
 WHOLE_SM = Block(threads=1024)

@@ -7,13 +7,13 @@ block; `is_safe("a")` says of a protocol whether its consumer reads the new tile
 from functools import cache
 from typing import Any
 
-from wavesim.costs.waiting_places import places_on, shipped_places
 from wavesim.errors import DescriptionError
+from wavesim.labs.cluster_semaphores import SemaphorePlaces, placement_of
+from wavesim.labs.waiting_places import places_on, shipped_places
 from wavesim.litmus.enumeration import outcomes
 from wavesim.litmus.program import LitmusTest, LitmusThread
 from wavesim.model.device import default_device
 from wavesim.plan.tile_groups import groups_of
-from wavesim.predict.cluster_semaphores import SemaphorePlaces, placement_of
 from wavesim.safe_io.annotated import typed
 from wavesim.safe_io.bounds import shown
 from wavesim.teaching.exercises import require

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from wavesim.costs.waiting_places import WaitingPlace
-from wavesim.predict.cluster_semaphores import ClusterPlacement, SemaphorePlaces
+from wavesim.labs.cluster_semaphores import ClusterPlacement, SemaphorePlaces
+from wavesim.labs.waiting_places import WaitingPlace
 
 
 @dataclass(frozen=True)

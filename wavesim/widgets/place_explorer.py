@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from wavesim.costs.waiting_places import places_on
 from wavesim.errors import DescriptionError
-from wavesim.model import device as devices
-from wavesim.predict.cluster_semaphores import (
+from wavesim.labs.cluster_semaphores import (
     SemaphorePlaces,
     cluster_time_ns,
     placement_of,
     semaphore_places,
 )
+from wavesim.labs.waiting_places import places_on
+from wavesim.model import device as devices
 from wavesim.recordings.shipped import RecordedCase, cases
 from wavesim.safe_io.annotated import typed
 from wavesim.safe_io.bounds import shown, whole

@@ -8,11 +8,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from wavesim.costs.persistent_costs import BYTES, Dtype, StepCosts, estimated_costs
+from wavesim.labs.wavernn import (
+    BATCH,
+    BYTES,
+    LAYERS,
+    STEPS,
+    BlockRows,
+    Dtype,
+    StepCosts,
+    StepCycle,
+    Way,
+    estimated_costs,
+    in_flight,
+    published_device,
+    rotated,
+    trace_of,
+)
 from wavesim.model import device as devices
 from wavesim.model.device import Device, default_device
 from wavesim.plan.order import Order, RowMajor
-from wavesim.predict.wavernn import rotated, trace_of
 from wavesim.safe_io.bounds import whole
 from wavesim.safe_io.escaping import element
 from wavesim.trace.trace import Trace
@@ -21,16 +35,6 @@ from wavesim.view.timeline_scene import scene_of_timeline
 from wavesim.widgets.drawn import PlansPicture
 from wavesim.widgets.explorer import Explorer, menu, require_offered, require_start_values, slider
 from wavesim.widgets.words import Words
-from wavesim.workloads.wavernn import (
-    BATCH,
-    LAYERS,
-    STEPS,
-    BlockRows,
-    StepCycle,
-    Way,
-    in_flight,
-    published_device,
-)
 
 MOST_SMS, MOST_BARRIER_NS, SHOWN_CYCLES = 160, 100_000, 8
 NUMBERED, BALANCED = "as numbered", "balanced"

@@ -15,7 +15,8 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.regions import View
 from wavesim.model.stage import Stage
 from wavesim.safe_io.bounds import whole
-from wavesim.work.attention import Attention, AttentionDecode
+from wavesim.work.attention import Attention
+from wavesim.work.attention.decode import AttentionDecode
 from wavesim.work.gemm.epilogue import CacheStore, Rope
 
 AnyAttention = Attention | AttentionDecode

@@ -26,7 +26,8 @@ from wavesim.model.regions import View
 from wavesim.model.stage import Stage, TileSet
 from wavesim.safe_io.annotated import typed
 from wavesim.safe_io.bounds import shown, whole
-from wavesim.work.attention import Attention, AttentionDecode
+from wavesim.work.attention import Attention
+from wavesim.work.attention.decode import AttentionDecode
 from wavesim.work.gemm import GATED, Gemm, usual_splits
 from wavesim.work.rows import Norm
 from wavesim.workloads.hopper import TILE_K, block_of

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from wavesim.errors import DeadlockError, DescriptionError
-from wavesim.workloads.wavernn import LAYERS, OWN_CUT, WAYS, cycles_of
+from wavesim.labs.wavernn import LAYERS, OWN_CUT, WAYS, cycles_of
 from wavesim_gpu.persistent import wavernn
 from wavesim_gpu.persistent.reference import is_right, worst_errors
 from wavesim_gpu.persistent.weights import (

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from wavesim.errors import RecordingError
+from wavesim.labs.wavernn import WAYS
 from wavesim.recordings.wavernn_times import recorded_wavernn
 from wavesim.teaching.staying import five_tests_table
-from wavesim.workloads.wavernn import WAYS
 
 ENTRY = {
     "device": "h200",

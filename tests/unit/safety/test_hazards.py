@@ -23,7 +23,8 @@ from wavesim.plan.semaphores import semaphore_arrays
 from wavesim.safety.deadlock import safety_of
 from wavesim.safety.hazard_fixes import double_buffered, with_anti_dependencies
 from wavesim.safety.hazards import hazards_of
-from wavesim.work.attention import Attention, AttentionDecode
+from wavesim.work.attention import Attention
+from wavesim.work.attention.decode import AttentionDecode
 from wavesim.work.gemm import Gemm
 
 WIDTH = 256  # of the heads' columns together

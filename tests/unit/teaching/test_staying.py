@@ -1,8 +1,8 @@
 """Tasks for blocks that stay, dealt out and queued, and the mapping of WaveRNN's blocks that tuning finds."""
 
+from wavesim.labs.wavernn import rotated
 from wavesim.model.device import load
 from wavesim.model.kernel import Grid
-from wavesim.predict.wavernn import rotated
 from wavesim.teaching.staying import TASKS, dealt_out, queued, tuned_mapping
 
 

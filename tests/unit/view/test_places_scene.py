@@ -2,7 +2,7 @@
 
 import pytest
 
-from wavesim.costs.waiting_places import places_on
+from wavesim.labs.waiting_places import places_on
 from wavesim.widgets import PlaceExplorer
 from wavesim.widgets.place_explorer import placed_ns, places_of
 

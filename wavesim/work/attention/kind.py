@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from wavesim.work.attention import Attention, AttentionDecode
+from wavesim.work.attention import Attention
+from wavesim.work.attention.decode import AttentionDecode
 from wavesim.work.attention.head_product import HeadProduct
 from wavesim.work.attention.law import AttentionCosts
 from wavesim.work.kind import WorkKind

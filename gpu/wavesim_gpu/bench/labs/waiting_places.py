@@ -1,6 +1,6 @@
 """Where a semaphore can live, measured: global memory, a cluster's shared memory, a server block.
 
-Example: `python -m wavesim_gpu.bench.labs.waiting_places --out wavesim/costs/waiting_places.json` on a GPU
+Example: `python -m wavesim_gpu.bench.labs.waiting_places --out wavesim/labs/waiting_places.json` on a GPU
 with clusters. Two blocks post to each other in turns by each way; blocks look again and again at each place;
 blocks post the tiles that they store; one block keeps the semaphores of others in its shared memory.
 """

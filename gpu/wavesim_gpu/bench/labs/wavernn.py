@@ -12,8 +12,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from wavesim.costs.persistent_costs import StepCosts
-from wavesim.workloads.wavernn import STEPS, WAYS
+from wavesim.labs.wavernn import STEPS, WAYS, StepCosts
 from wavesim_gpu.driver.current_gpu import require_gpu
 from wavesim_gpu.persistent.library import LibraryStep, captured
 from wavesim_gpu.persistent.one_cluster import OneCluster

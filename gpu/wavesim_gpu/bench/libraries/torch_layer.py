@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from wavesim.model.stage import Stage
-from wavesim.work.attention import Attention, AttentionDecode
+from wavesim.work.attention import Attention
+from wavesim.work.attention.decode import AttentionDecode
 from wavesim.work.gemm import GATED, Gemm
 from wavesim.work.rows import Norm
 from wavesim_gpu.bench.libraries.torch_chain import WARM_UPS, require_torch

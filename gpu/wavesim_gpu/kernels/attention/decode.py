@@ -19,7 +19,7 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.regions import Region, View
 from wavesim.model.stage import Stage
 from wavesim.plan.plan import Plan
-from wavesim.work.attention import AttentionDecode
+from wavesim.work.attention.decode import AttentionDecode
 from wavesim_gpu.driver.kernel_launch import KernelLaunch
 from wavesim_gpu.kernels.attention.portable_kernel import (
     LOG2_E,

@@ -7,7 +7,8 @@ keys; the result is (256, 512).
 from collections.abc import Mapping
 from typing import Any
 
-from wavesim.work.attention import Attention, AttentionDecode
+from wavesim.work.attention import Attention
+from wavesim.work.attention.decode import AttentionDecode
 from wavesim_gpu.driver.device import require_cupy
 from wavesim_gpu.kernels.attention.dropout import kept
 

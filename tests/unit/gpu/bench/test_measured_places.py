@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from wavesim.costs.waiting_places import read_places
 from wavesim.errors import DeviceError
+from wavesim.labs.waiting_places import read_places
 from wavesim_gpu.bench.labs import waiting_places
 from wavesim_gpu.bench.labs.waiting_places import (
     CLUSTERS,

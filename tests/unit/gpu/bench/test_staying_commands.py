@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from wavesim.errors import DeadlockError
-from wavesim.workloads.wavernn import cycles_of
+from wavesim.labs.wavernn import cycles_of
 from wavesim_gpu.bench.labs import staying, wavernn
 from wavesim_gpu.persistent.weights import LAYERS
 

@@ -15,7 +15,8 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import StreamSync
-from wavesim.work.attention import Attention, AttentionDecode
+from wavesim.work.attention import Attention
+from wavesim.work.attention.decode import AttentionDecode
 from wavesim_gpu.kernels.attention.attention_sm80 import PortableAttention
 from wavesim_gpu.kernels.attention.decode import PortableDecode
 from wavesim_gpu.kernels.backends import backend_of, require_runs

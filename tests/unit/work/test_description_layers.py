@@ -16,7 +16,8 @@ from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
 from wavesim.predict.defaults import described_costs
 from wavesim.sim.simulation import simulate
-from wavesim.work.attention import Attention, AttentionDecode, best_splits
+from wavesim.work.attention import Attention
+from wavesim.work.attention.decode import AttentionDecode, best_splits
 from wavesim.work.attention.head_product import HeadProduct
 from wavesim.work.description.reader import Description, load_description
 from wavesim.work.description.writer import description_text

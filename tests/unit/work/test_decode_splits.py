@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from wavesim.model.device import load
-from wavesim.work.attention import AttentionDecode, best_splits
+from wavesim.work.attention.decode import AttentionDecode, best_splits
 
 H200 = load("h200")
 ON_4_SMS = replace(H200, name="four", sm_count=4)

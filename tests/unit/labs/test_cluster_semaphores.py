@@ -3,7 +3,7 @@
 import pytest
 
 from wavesim.errors import DescriptionError
-from wavesim.predict.cluster_semaphores import cluster_time_ns, placement_of, semaphore_places
+from wavesim.labs.cluster_semaphores import cluster_time_ns, placement_of, semaphore_places
 from wavesim.recordings.shipped import cases
 from wavesim.workloads.gpt3 import gpt3_mlp
 

@@ -3,7 +3,7 @@
 import pytest
 
 from wavesim.errors import DescriptionError
-from wavesim.workloads.wavernn import (
+from wavesim.labs.wavernn import (
     LAYERS,
     OWN_CUT,
     PUBLISHED_CUT,

@@ -2,10 +2,18 @@
 
 import pytest
 
-from wavesim.costs.persistent_costs import StepCosts, estimated_costs
+from wavesim.labs.wavernn import (
+    OWN_CUT,
+    PUBLISHED_CUT,
+    WAYS,
+    StepCosts,
+    estimated_costs,
+    first_cycles,
+    five_tests,
+    simulated_ns,
+    trace_of,
+)
 from wavesim.model.device import load
-from wavesim.predict.wavernn import first_cycles, five_tests, simulated_ns, trace_of
-from wavesim.workloads.wavernn import OWN_CUT, PUBLISHED_CUT, WAYS
 
 H200, T4 = load("h200"), load("t4")
 PARTS = StepCosts(1000, 600, 900, 400, 2000, 1600, 300, 200, 1800, 1200, throughput_share=0.5)

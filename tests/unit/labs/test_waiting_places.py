@@ -4,9 +4,10 @@ import json
 
 import pytest
 
-from wavesim.costs import waiting_places
 from wavesim.costs.cost_model import CostModel
-from wavesim.costs.waiting_places import (
+from wavesim.errors import DescriptionError, RecordingError
+from wavesim.labs import waiting_places
+from wavesim.labs.waiting_places import (
     CLUSTER,
     GLOBAL,
     SERVER,
@@ -17,7 +18,6 @@ from wavesim.costs.waiting_places import (
     shipped_places,
     without_waits,
 )
-from wavesim.errors import DescriptionError, RecordingError
 from wavesim.model.device import load
 
 H200 = load("h200")

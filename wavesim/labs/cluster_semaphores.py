@@ -9,7 +9,7 @@ the stream-sync recording alone.
 from dataclasses import dataclass, replace
 
 from wavesim.costs.cost_model import CostModel
-from wavesim.costs.waiting_places import costs_at, places_on, published, without_waits
+from wavesim.labs.waiting_places import costs_at, places_on, published, without_waits
 from wavesim.model import device as devices
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import parse_order

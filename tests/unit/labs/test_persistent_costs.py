@@ -2,10 +2,9 @@
 
 import pytest
 
-from wavesim.costs.persistent_costs import StepCosts, estimated_costs
 from wavesim.errors import DescriptionError
+from wavesim.labs.wavernn import LAYERS, PUBLISHED_CUT, RECURRENT, StepCosts, estimated_costs
 from wavesim.model.device import load
-from wavesim.workloads.wavernn import LAYERS, PUBLISHED_CUT, RECURRENT
 
 PARTS = StepCosts(
     launch_ns=1000,
