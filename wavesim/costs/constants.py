@@ -19,121 +19,83 @@ from wavesim.errors import DescriptionError
 from wavesim.model.device_files import catalogue_fields, file_data
 from wavesim.plan.parsing import SCHEDULES
 from wavesim.safe_io.bounds import shown
+from wavesim.work.attention.law import AttentionCosts
+from wavesim.work.convolution.law import ConvolutionCosts
+from wavesim.work.gemm.law import GemmCosts
+from wavesim.work.gemm.products import ProductCosts
+from wavesim.work.rows.law import DecodeCosts, StreamingCosts
 
 MEASURED, FITTED = (Path(__file__).parent / name for name in ("devices", "fitted"))
 FOLDERS = (MEASURED, FITTED)
 BACKENDS = "backends"
 RATIOS = "tile_time_ratios"
 CONDITIONS = "conditions"
-NS, SHARE = "ns", "share"
+NS, SHARE, YES_OR_NO = "ns", "share", "yes or no"
 # Fixed costs that are others where kernels of several kinds follow each other.
 LAYER_OVERHEADS = ("setup_ns", "block_ns", "boundary_ns", "dependent_ns", "reset_ns", "post_visibility_ns")
-CONVOLUTION_TIMES = (
-    *("slot_ns", "poll_ns", "k_block_wait_ns", "wide_k_block_wait_ns", "dependent_ns", "post_ns", "reset_ns"),
-    *("memset_ns", "rearm_ns", "partial_ns", "fixup_ns", "post_visibility_ns", "column_visibility_ns"),
-    *("persistent_ns", "next_ns", "staying_post_ns", "look_ns"),
-    *("light_slot_ns", "light_k_block_wait_ns", "spread_ns", "few_k_blocks_ns"),
-)
-CONVOLUTION_RATES = {
-    **dict.fromkeys(("tap_cycles", "full_cycles", "short_cycles", "short_pixel_cycles"), "cycles"),
-    **dict.fromkeys(("crowd_share", "narrow_share"), "ratio"),
-    **dict.fromkeys(("overlap_share", "rest_share"), SHARE),
-    **dict.fromkeys(("limit_ghz", "most_ghz"), "GHz"),
-    "l2_bytes_per_cycle": "bytes/cycle",
-}
-LAYER_CLOCK = ("limit_ghz", "rest_share", "bf16_share")
-TILE_CYCLES = ("tile_cycles", "area_cycles", "activation_cycles", "bf16_bias_cycles", "first_cycles")
-FEW_ROWS_COSTS = ("few_rows_ns", "few_rows_ticket_ns", "few_rows_fixup_ns", "few_rows_wait_ns")
-# Unit of every constant by section. Nanoseconds and bytes are whole numbers, shares lie in 0 to 1.
-UNITS: dict[str, dict[str, str]] = {
-    "overheads": dict.fromkeys(FIXED_COSTS, NS),
-    "kernel_times": {"launch_ns": NS, "host_sync_ns": NS, "has_memory": "yes or no", "tile_spread": SHARE},
-    "clock": {
-        "gain": SHARE,
-        "slowdown_share": SHARE,
-        "full_ghz": "GHz",
-        "single_ghz": "GHz",
-        "light_ghz": "GHz",
-        "full_w": "W",
-        "idle_w": "W",
-        "limit_ghz": "GHz",
-    },
-    "sharing": {
-        "sharpness": "exponent",
-        "full_demand": "SMs",
-        "unlike_demand": "SMs",
-        "crowded_demand": "SMs",
-        "oldest_first_bias": SHARE,
-        "demand": "SMs",
-        "spin_share": SHARE,
-        "sleeping_spin_share": SHARE,
-        "tensor_speeds": "shares",
-        "fma_speeds": "shares",
-        "latency_speeds": "shares",
-    },
-    "memory": {
-        "l2_bytes": "bytes",
-        "dram_bytes_per_s": "bytes/s",
-        "sharpness": "exponent",
-        "shared_sharpness": "exponent",
-        "scattered_share": SHARE,
-        "copy_bytes_per_s": "bytes/s",
-    },
-    "l2": {"bytes_per_s": "bytes/s", "near_cycles": "cycles", "far_cycles": "cycles", "copies": "ratio"},
-    "semaphore": {"latency_ns": NS},
-    "timer": {"step_ns": NS},
-    "dispatch": dict.fromkeys(("oldest_first", "breadth_first", "joins_default", "joins_full"), "yes or no"),
-    "split_k": {"partial_ns": NS, "shared_partial_ns": NS, "shared_fixup_ns": NS},
-    "interval": {
-        "least_points": "points",
-        "startup_ns": NS,
-        **dict.fromkeys(("idle_share", "dram_share", "gain_share"), SHARE),
-    },
-    "attention": dict.fromkeys(
-        ("block_cycles", "small_head_cycles", "tile_cycles", "small_head_tile_cycles"), "cycles"
+LAWS = (GemmCosts, ConvolutionCosts, AttentionCosts, StreamingCosts, DecodeCosts, ProductCosts)
+# Constants by section; of a law, its fields.
+NAMES: dict[str, tuple[str, ...]] = {
+    "overheads": FIXED_COSTS,
+    "kernel_times": ("launch_ns", "host_sync_ns", "has_memory", "tile_spread"),
+    "clock": (
+        *("gain", "slowdown_share", "full_ghz", "single_ghz", "light_ghz", "full_w", "idle_w", "limit_ghz"),
     ),
-    "tiles": {
-        "k_block_ratio": "ratio",
-        **dict.fromkeys(TILE_CYCLES, "cycles"),
-        **dict.fromkeys(FEW_ROWS_COSTS, NS),
-        "few_rows_block_bytes_per_s": "bytes/s",
-        **dict.fromkeys(("area_dependent_ns", "area_visibility_ns"), NS),
-    },
-    "persistent": {
-        "barrier_ns": NS,
-        **dict.fromkeys(("latency_cycles", "reduce_cycles"), "cycles"),
-        "tensor_share": SHARE,
-        "l2_bytes_per_cycle": "bytes/cycle",
-        **dict.fromkeys(("library_cycles", "library_k_block_cycles"), "cycles"),
-    },
-    "layers": {
-        **dict.fromkeys(LAYER_OVERHEADS, NS),
-        **dict(zip(LAYER_CLOCK, ("GHz", SHARE, SHARE), strict=True)),
-    },
-    "convolutions": {**dict.fromkeys(CONVOLUTION_TIMES, NS), **CONVOLUTION_RATES},
-    **{
-        name: {"bytes_per_s": "bytes/s", "block_bytes_per_s": "bytes/s", "block_ns": NS}
-        for name in ("rows", "decode")
-    },
-    "products": {
-        "multiply_adds_per_cycle": "1/cycle",
-        "cycles_ratio": "ratio",
-        "tile_cycles": "cycles",
-        "clock_ghz": "GHz",
-        "light_clock_ghz": "GHz",
-        "l2_bytes_per_cycle": "bytes/cycle",
-        "start_ns": NS,
-        "block_ns": NS,
-        "partial_ns": NS,
-        "fixup_ns": NS,
-        "dram_bytes_per_s": "bytes/s",
-        "library_dram_bytes_per_s": "bytes/s",
-        "library_ratio": "ratio",
-        "pass_bytes_per_s": "bytes/s",
-        "margin_points": "points",
-        "interval_points": "points",
-    },
+    "sharing": (
+        *("sharpness", "full_demand", "unlike_demand", "crowded_demand", "oldest_first_bias", "demand"),
+        *("spin_share", "sleeping_spin_share", "tensor_speeds", "fma_speeds", "latency_speeds"),
+    ),
+    "memory": (
+        *("l2_bytes", "dram_bytes_per_s", "sharpness", "shared_sharpness", "scattered_share"),
+        "copy_bytes_per_s",
+    ),
+    "l2": ("bytes_per_s", "near_cycles", "far_cycles", "copies"),
+    "semaphore": ("latency_ns",),
+    "timer": ("step_ns",),
+    "dispatch": ("oldest_first", "breadth_first", "joins_default", "joins_full"),
+    "split_k": ("partial_ns", "shared_partial_ns", "shared_fixup_ns"),
+    "interval": ("least_points", "startup_ns", "idle_share", "dram_share", "gain_share"),
+    "persistent": (
+        *("barrier_ns", "latency_cycles", "reduce_cycles", "tensor_share", "l2_bytes_per_cycle"),
+        *("library_cycles", "library_k_block_cycles"),
+    ),
+    "layers": (*LAYER_OVERHEADS, "limit_ghz", "rest_share", "bf16_share"),
+    **{law.section: law.names() for law in LAWS},
 }
+NAMES["tiles"] += ("bf16_bias_cycles",)  # of kernels until 2026-11-23
+# What a name ends with says its unit. Nanoseconds and bytes are whole numbers, shares lie in 0 to 1.
+ENDINGS = {
+    "bytes_per_s": "bytes/s",
+    "bytes_per_cycle": "bytes/cycle",
+    "_per_cycle": "1/cycle",
+    "_ns": NS,
+    "_ghz": "GHz",
+    "_w": "W",
+    "_cycles": "cycles",
+    "_share": SHARE,
+    "_bias": SHARE,
+    "_bytes": "bytes",
+    "_points": "points",
+    "demand": "SMs",
+    "_speeds": "shares",
+    "_ratio": "ratio",
+    "sharpness": "exponent",
+}
+OTHER_UNITS = {
+    **dict.fromkeys(("kernel_times.tile_spread", "clock.gain"), SHARE),
+    **dict.fromkeys(("l2.copies", "convolutions.crowd_share", "convolutions.narrow_share"), "ratio"),
+    **dict.fromkeys(
+        ("kernel_times.has_memory", *(f"dispatch.{name}" for name in NAMES["dispatch"])), YES_OR_NO
+    ),
+}
+
+
+def _unit(section: str, name: str) -> str:
+    ending = next((unit for end, unit in ENDINGS.items() if name.endswith(end)), "")
+    return OTHER_UNITS.get(f"{section}.{name}", ending)
+
+
+UNITS = {section: {name: _unit(section, name) for name in names} for section, names in NAMES.items()}
 WHOLE_UNITS = (NS, "bytes")
 KEYS, OPTIONAL_KEYS = ("value", "unit", "source", "date"), ("spread",)
 # Sections of which a file has all of these constants or none.
@@ -350,7 +312,7 @@ def _spread(path: Path, name: str, value: object) -> float | None:
 
 
 def _require_value(path: Path, name: str, unit: str, value: Any) -> None:
-    if unit == "yes or no":
+    if unit == YES_OR_NO:
         is_right, wanted = isinstance(value, bool), "true or false"
     elif unit == "shares":
         is_right = isinstance(value, list) and all(

@@ -126,6 +126,12 @@ class CostLaw:
     elsewhere: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Of the section's constants."""
+        here: Any = cls
+        return tuple(one.name for one in fields(here) if one.name not in cls.elsewhere)
+
+    @classmethod
     def of(cls, own: Mapping[str, Any], known: Mapping[str, Any]) -> Self | None:
         """By a device's own constants and all that are known of it; None where its section is not there."""
         here: Any = cls
