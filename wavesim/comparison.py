@@ -18,7 +18,7 @@ from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan, StreamSync
 from wavesim.predict.defaults import find_costs
-from wavesim.predict.forecast import Forecast, HasForecast
+from wavesim.predict.forecast import Forecast, HasForecast, placement_caveat
 from wavesim.predict.kernel_times import kernel_times_of
 from wavesim.predict.kinds import STREAM_TRACE, known_text
 from wavesim.predict.known_costs import KnownCosts
@@ -29,7 +29,6 @@ from wavesim.predict.prediction import (
     measured_improvement,
     require_same_kernels,
 )
-from wavesim.predict.shared_placement import placement_caveat
 from wavesim.recordings.runner import Runner, measured_traces
 from wavesim.safe_io.annotated import require_types, tuple_of
 from wavesim.safe_io.bounds import whole

@@ -11,7 +11,7 @@ from wavesim.cli.pictures import gains_table, require_pictures, write_pictures
 from wavesim.cli.printing import print_result, progress
 from wavesim.cli.several_gpus import compare_several, of_several
 from wavesim.cli.shared_options import add_shared
-from wavesim.cli.subject import add_workload_options, described, described_file
+from wavesim.cli.subject import add_workload_options, described, file_of
 from wavesim.plan.parsing import WORDS, parse_plan
 from wavesim.safe_io.bounds import MOST_COMPARED, listed
 from wavesim.safe_io.escaping import whole_line
@@ -50,10 +50,11 @@ def run(options: argparse.Namespace) -> int:
     from wavesim.recordings.runner import find_runner
 
     require_pictures(options)
-    several = of_several(described_file(options), options)
+    description = file_of(options)
+    several = of_several(description, options)
     if several is not None:
         return compare_several(several, options)
-    subject = described(options)
+    subject = described(options, description)
     pipeline, device, order = subject.pipeline, subject.device, subject.launch_order(options.order)
     words = listed("sync", subject.syncs(options.sync, SYNCS), MOST_COMPARED)
     plans = [parse_plan(name, order) for name in ["stream", *(word for word in words if word != "stream")]]

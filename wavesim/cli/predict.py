@@ -39,10 +39,10 @@ def run(options: argparse.Namespace) -> int:
     from wavesim.work.description.reader import load_description
 
     require_pictures(options)
-    several = of_several(_file(options), options)
+    description = load_description(_file(options), may_have_host=True)
+    several = of_several(description, options)
     if several is not None:
         return predict_several(several, options)
-    description = load_description(_file(options))
     if not description.kernel_ns:
         raise DescriptionError(
             f"stage {description.pipeline.stages[0].name!r} has no time; write kernel_us = the kernel alone, "

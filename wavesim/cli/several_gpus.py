@@ -5,7 +5,6 @@ simulate --file two.toml --way stores:8 --sync row` is one of them, with semapho
 """
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from wavesim.cli.pictures import write_pictures
@@ -13,15 +12,14 @@ from wavesim.cli.printing import print_result, progress
 from wavesim.errors import DescriptionError
 from wavesim.plan.policy import Policy, TileSync, parse_policy
 from wavesim.safe_io.bounds import MOST_COMPARED, listed
-from wavesim.work.description.reader import Description, load_description
+from wavesim.work.description.reader import Description
 
 SIMULATED = "simulated, not measured"
 USUAL_WAY = "stores"
 
 
-def of_several(path: Path | None, options: argparse.Namespace) -> Description | None:
+def of_several(description: Description | None, options: argparse.Namespace) -> Description | None:
     """The description where it is one of several GPUs. Raises `DescriptionError` for `--way` of another."""
-    description = load_description(path, may_have_host=True) if path is not None else None
     if description is not None and description.host is not None:
         return description
     if getattr(options, "way", None) is not None:

@@ -15,7 +15,7 @@ from wavesim.cli.pictures import require_pictures, write_pictures
 from wavesim.cli.printing import complain, print_result
 from wavesim.cli.several_gpus import of_several, simulate_several
 from wavesim.cli.shared_options import add_shared
-from wavesim.cli.subject import add_workload_options, described, described_file
+from wavesim.cli.subject import add_workload_options, described, file_of
 from wavesim.codegen.edge_policies import with_edges
 from wavesim.errors import DescriptionError
 from wavesim.model.pipeline import Pipeline
@@ -60,10 +60,11 @@ def run(options: argparse.Namespace) -> int:
     from wavesim.trace.metrics import metrics_of
 
     require_pictures(options)
-    several = of_several(described_file(options), options)
+    description = file_of(options)
+    several = of_several(description, options)
     if several is not None:
         return simulate_several(several, options)
-    subject = described(options)
+    subject = described(options, description)
     pipeline, device = subject.pipeline, subject.device
     options.order = subject.launch_order(options.order)
     plan = with_edges(plan_of(options), pipeline, options.edges)

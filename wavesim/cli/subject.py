@@ -129,10 +129,19 @@ def _workload_or_file(text: str) -> str | Path:
     return Path(text) if text.endswith(TOML) else text
 
 
-def described(options: argparse.Namespace) -> Subject:
-    """What the options name, `--split-k` applied. Raises `DescriptionError`."""
+def described(options: argparse.Namespace, description: Description | None = None) -> Subject:
+    """What the options name, `--split-k` applied; `description` where it was read already, of one GPU.
+
+    Raises `DescriptionError`.
+    """
     path = described_file(options)
-    return _own(path, options) if path is not None else _of_catalogue(options)
+    return _own(path, options, description) if path is not None else _of_catalogue(options)
+
+
+def file_of(options: argparse.Namespace) -> Description | None:
+    """The description that the options name, perhaps of several GPUs; None for a workload of ours."""
+    path = described_file(options)
+    return None if path is None else load_description(path, may_have_host=True)
 
 
 def described_file(options: argparse.Namespace) -> Path | None:
@@ -147,7 +156,7 @@ def described_file(options: argparse.Namespace) -> Path | None:
     return options.file if named is None else named if isinstance(named, Path) else None
 
 
-def _own(path: Path, options: argparse.Namespace) -> Subject:
+def _own(path: Path, options: argparse.Namespace, known: Description | None) -> Subject:
     for name, usual in OF_WORKLOADS.items():
         if getattr(options, name, usual) != usual:
             flag = "split-k" if name == "splits" else name.replace("_", "-")
@@ -155,7 +164,7 @@ def _own(path: Path, options: argparse.Namespace) -> Subject:
                 f"{path} says sizes, tiles, splits and device itself, of kernels that are yours to measure; "
                 f"leave --{flag} out"
             )
-    description = load_description(path)
+    description = load_description(path) if known is None else known
     return Subject(description.pipeline, description.device, description, path)
 
 

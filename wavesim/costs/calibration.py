@@ -6,6 +6,8 @@ once a neighbour has left, and by how much the oldest runs ahead. With two kerne
 tile times are those at which each kernel, simulated alone, takes its time.
 """
 
+from math import exp, log, sqrt
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,12 +16,10 @@ from wavesim.costs.clock import clock_factors
 from wavesim.costs.cost_model import CostModel
 from wavesim.costs.device_costs import DeviceCosts, costs_of
 from wavesim.costs.dram_slowdown import Memory, slowdowns
-from wavesim.costs.partial_sums import without_sums
 from wavesim.costs.sharing import SharingLaw, is_alike
-from wavesim.costs.sharing_fit import fit_speeds
 from wavesim.model.pipeline import Pipeline
 from wavesim.trace.regimes import Regimes
-from wavesim.trace.trace import Trace
+from wavesim.trace.trace import IntArray, Trace
 
 # Where more of the block time is spent beside equally many blocks, a trace does not show how speeds differ.
 MOST_TOGETHER = 0.98
@@ -154,3 +154,74 @@ def _by_tile(trace: Trace, rows: NDArray[np.bool_], work: FloatArray) -> list[in
     times = np.zeros(x_count * y_count * z_count, dtype=np.int64)
     times[(trace.z[rows] * y_count + trace.y[rows]) * x_count + trace.x[rows]] = work[rows].round()
     return [int(time) for time in times]
+
+
+def without_sums(trace: Trace, work_ns: FloatArray, partial_ns: int) -> tuple[FloatArray, dict[str, int]]:
+    """(the blocks' work without storing and adding sums, nanoseconds for adding one slice by stage).
+
+    What storing costs, `partial_ns`, a trace does not tell; that it is the same for all is what counts.
+
+    The last slice of a tile ends when it has added the others': after its own work or after the last of
+    these was stored, whichever is later. It is taken to have worked as long as they did, on average.
+    """
+    found, sums_ns = work_ns.copy(), {}
+    for index, info in enumerate(trace.header.stages):
+        if info.grid[2] > 1:
+            slices = _slices(trace, index)
+            others, last = slices[:, :-1], slices[:, -1]
+            alone = work_ns[others].mean(axis=1) - partial_ns
+            since_stored = trace.end_ns[last] - trace.end_ns[others].max(axis=1)
+            adding = np.minimum(work_ns[last] - alone, since_stored)
+            sums_ns[info.name] = max(0, round(float(np.median(adding)) / others.shape[1]))
+            found[others] -= partial_ns
+            found[last] = alone
+    return np.maximum(1.0, found), sums_ns
+
+
+def _slices(trace: Trace, stage: int) -> IntArray:
+    """Rows of the trace, (tiles, slices): those of a tile in the order of their ends."""
+    columns, _, count = trace.header.stages[stage].grid
+    rows = np.flatnonzero(trace.stage == stage)
+    tile = trace.y[rows] * columns + trace.x[rows]
+    return np.asarray(rows[np.lexsort((trace.end_ns[rows], tile))].reshape(-1, count))
+
+
+LEAST_SEEN = 0.05  # share of all block time below which a number of blocks does not show their biases
+MOST_BIAS = 0.9
+LEAST_DEMAND, MOST_DEMAND = 0.1, 4.0  # of an SM; beyond, speeds no longer depend on it
+PRECISION = 1e-3  # of the demand's logarithm
+KEPT = (sqrt(5) - 1) / 2  # of an interval in which the least is looked for (golden section)
+
+
+def fit_speeds(trace: Trace, regimes: Regimes, law: SharingLaw) -> tuple[float, tuple[float, ...]]:
+    """(demand of one block, oldest_first_bias of 1, 2, 3... blocks on an SM) by least squares.
+
+    For block i of stage s: sum of time x speed, over its regimes, = work(s). A demand gives all mean speeds
+    (`SharingLaw.speeds`); the one that leaves the least squares, as a share of the work, is taken.
+    """
+    low, high = log(LEAST_DEMAND), log(MOST_DEMAND)
+    while high - low > PRECISION:
+        left, right = high - KEPT * (high - low), low + KEPT * (high - low)
+        if _biases(trace, regimes, exp(left), law)[0] < _biases(trace, regimes, exp(right), law)[0]:
+            high = right
+        else:
+            low = left
+    demand = exp((low + high) / 2)
+    return demand, _biases(trace, regimes, demand, law)[1]
+
+
+def _biases(
+    trace: Trace, regimes: Regimes, demand: float, law: SharingLaw
+) -> tuple[float, tuple[float, ...]]:
+    """(squares left, biases) with the mean speeds of a demand; 0 for numbers of blocks hardly seen."""
+    speeds = np.array(law.speeds(demand, regimes.together.shape[1]))
+    seen = [n for n in range(1, speeds.size) if regimes.shares[n] > LEAST_SEEN]
+    member = (trace.stage[:, None] == np.arange(len(trace.header.stages))).astype(float)
+    work = regimes.together @ speeds
+    scale = float(work.mean())
+    system = np.hstack([-(regimes.by_age * speeds)[:, seen] / scale, member])
+    found = np.linalg.lstsq(system, work / scale, rcond=None)[0]
+    biases = np.zeros(speeds.size)
+    biases[seen] = np.clip(found[: len(seen)], 0.0, MOST_BIAS)
+    squares = float(((work / scale - system @ found) ** 2).sum())
+    return squares, tuple(round(float(bias), 3) for bias in biases)

@@ -12,8 +12,7 @@ from typing import Any
 
 from wavesim.errors import DescriptionError
 from wavesim.model import device_files
-from wavesim.model.device_files import MARKS, capability_limits
-from wavesim.model.device_names import unknown_device
+from wavesim.model.device_files import MARKS, capability_limits, unknown_device
 from wavesim.model.kernel import WARP_SIZE, require_positive
 from wavesim.model.reprs import bytes_text, repr_text
 from wavesim.safe_io.bounds import bounded_text

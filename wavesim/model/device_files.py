@@ -4,6 +4,8 @@ Example: `devices/h200.toml` says 132 SMs of compute capability 9.0 and where ea
 `compute_capabilities.toml` says what every SM of 9.0 holds. A new device is a new file.
 """
 
+import re
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -151,3 +153,27 @@ def _require_number(path: Path, name: str, value: object, usual: object) -> None
     if not all(type(one) in (int, float) for one in values):
         what = "a list of numbers" if isinstance(usual, list) else "a number"
         raise DescriptionError(f"{path}: field '{name}' is {shown(value)}; write {what}")
+
+
+SHORTEST_WORD = 3  # letters by which a device is suggested
+
+
+def unknown_device(name: str, known: list[str]) -> DescriptionError:
+    """The error that says which devices are known, and first those that may be meant."""
+    near = nearest_devices(name, known)
+    meant = f"did you mean {' or '.join(near)}? " if near else ""
+    known_text = f"known devices: {', '.join(known)}, or a device file, such as my.toml"
+    return DescriptionError(f"unknown device {name!r}; {meant}{known_text}")
+
+
+def nearest_devices(name: str, known: list[str]) -> list[str]:
+    """The known names that this name is a part of, else those that begin with one of its words, else the most
+    alike.
+    """
+    words = [word for word in re.split("[^a-z0-9]+", name.lower()) if len(word) >= SHORTEST_WORD]
+    whole = "".join(words)
+    return (
+        [one for one in known if whole and whole in one.replace("-", "")]
+        or [one for one in known if any(one.startswith(word) for word in words)]
+        or get_close_matches(name.lower(), known, 1)
+    )

@@ -18,8 +18,7 @@ from wavesim.predict.defaults import find_costs
 from wavesim.predict.forecast import HELPS_POINTS, Forecast
 from wavesim.predict.kinds import CHAINED_PRODUCTS
 from wavesim.predict.known_costs import KnownCosts
-from wavesim.predict.product_tiles import best_tiles
-from wavesim.predict.product_times import costs_from_products
+from wavesim.predict.product_times import best_tiles, costs_from_products
 from wavesim.safe_io.bounds import shown
 from wavesim.trace.trace import Trace
 from wavesim.work.collective import ELEMENT_BYTES

@@ -9,16 +9,20 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from statistics import mean
 
-from wavesim.costs.builds import as_built
 from wavesim.costs.cost_model import CostModel
 from wavesim.costs.device_costs import costs_of
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
-from wavesim.predict.forecast import Forecast, forecast_of
+from wavesim.predict.forecast import Forecast, forecast_of, placement_caveat
 from wavesim.predict.kinds import STREAM_TRACE, plan_kind, trace_kind
-from wavesim.predict.prediction import Measured, improvement_points, measured_improvement, sustained_points
-from wavesim.predict.shared_placement import placement_caveat
+from wavesim.predict.prediction import (
+    Measured,
+    as_built,
+    improvement_points,
+    measured_improvement,
+    sustained_points,
+)
 from wavesim.recordings.shipped import RecordedCase
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace

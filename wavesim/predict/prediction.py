@@ -10,7 +10,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from wavesim.costs.builds import as_built
 from wavesim.costs.calibration import calibrate
 from wavesim.costs.cost_model import CostModel
 from wavesim.costs.device_costs import DeviceCosts, costs_of
@@ -245,3 +244,18 @@ def _times_of(trace: Trace, index: int) -> list[int]:
     rows = trace.stage == index
     times[(trace.z[rows] * y_count + trace.y[rows]) * x_count + trace.x[rows]] = work_ns(trace)[rows]
     return [int(time) for time in times]
+
+
+def as_built(costs: CostModel, pipeline: Pipeline, plan: Plan, known: DeviceCosts) -> CostModel:
+    """Costs calibrated on stream sync, with the tile times of the builds that a plan runs, where known."""
+    if not plan.sync.has_semaphores or any(stage.grid.z > 1 for stage in pipeline.stages):
+        return costs
+    ratios = known.backend(pipeline, plan.schedule.word).tile_time_ratios
+    for stage in (dependency.consumer.stage for dependency in pipeline.dependencies):
+        tile = "x".join(map(str, stage.work.output_tile or ()))
+        ratio = ratios.get(f"{tile} {plan.sync.word}")
+        if ratio is not None:
+            times = costs.tile_times(stage)
+            each = [times] * stage.grid.size if isinstance(times, int) else times
+            costs = costs.with_tile_ns(**{stage.name: [round(time * ratio) for time in each]})
+    return costs

@@ -4,6 +4,7 @@ Example: on an H200 a tile of 128x256 with k = 12,288 takes 160 us, at any numbe
 with that, and with the device's memory and clock, as they are from a stream-sync trace.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from wavesim.costs.calibration_text import assumed_text
@@ -68,3 +69,39 @@ def costs_from_products(pipeline: Pipeline, device: Device) -> KnownCosts:
 def _tile_ns(products: ProductCosts, gemm: Gemm) -> int:
     """Of a block that goes on with another tile, as those did that were timed."""
     return round(products.tile_ns(ProductTile(gemm.tile_m, gemm.tile_n, gemm.split_k), gemm.m, gemm.k))
+
+
+SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
+SHALLOWEST = 256  # of a split's K: below that a split is all prologue and sums
+MOST_SPLIT_ROWS = 128  # with more rows tiles are many enough
+
+
+def alone_ns(products: ProductCosts, gemm: Gemm, tile: ProductTile, sm_count: int) -> float:
+    """A product alone: whole waves of tiles, or what the memory allows."""
+    waves = -(-tile.count(gemm.m, gemm.n) // sm_count)
+    computed = waves * products.tile_ns(tile, gemm.m, gemm.k) + products.begin_ns(gemm.m)
+    return max(computed, products.floor_ns(gemm.m, gemm.n, gemm.k))
+
+
+def best_tile(gemm: Gemm, device: Device, tiles: Sequence[tuple[int, int]]) -> tuple[int, int, int]:
+    """(tile_m, tile_n, split_k) of the least time alone; the first tile where no products were timed."""
+    products = law_of(ProductCosts, device.name)
+    if products is None:
+        return (*tiles[0], 1)
+    splits = [
+        count
+        for count in SPLITS
+        if count == 1 or (gemm.m <= MOST_SPLIT_ROWS and gemm.k // count >= SHALLOWEST)
+    ]
+    candidates = [ProductTile(*tile, count) for tile in tiles for count in splits]
+    best = min(candidates, key=lambda one: alone_ns(products, gemm, one, device.sm_count))
+    return best.tile_m, best.tile_n, best.split_k
+
+
+def best_tiles(
+    pipeline: Pipeline, device: Device, tiles: Sequence[tuple[int, int]]
+) -> dict[str, tuple[int, int, int]]:
+    """`best_tile` of each product of a pipeline, by stage."""
+    return {
+        stage.name: best_tile(stage.gemm, device, tiles) for stage in pipeline.stages if stage.work.is_product
+    }

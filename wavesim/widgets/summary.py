@@ -4,8 +4,8 @@ Example: "Row semaphores: 3 waves instead of 4, 25.0 points less time" above, a 
 time went below. The finding is a live region, so that a screen reader speaks it after each change.
 """
 
+from wavesim.predict.forecast import placement_caveat
 from wavesim.predict.prediction import improvement_points
-from wavesim.predict.shared_placement import placement_caveat
 from wavesim.safe_io.escaping import Markup, element
 from wavesim.trace.metrics import metrics_of
 from wavesim.trace.trace import Trace

@@ -7,7 +7,6 @@ import pytest
 from recorded import pretended
 
 from wavesim.bench.blind_sizes import BlindSize
-from wavesim.costs.builds import as_built
 from wavesim.costs.calibration import calibrate
 from wavesim.costs.calibration_checks import contradictions
 from wavesim.costs.calibration_text import kernel_times_text, trace_text
@@ -25,7 +24,7 @@ from wavesim.plan.policy import RowSync, TileSync
 from wavesim.plan.schedule import Persistent
 from wavesim.plan.stream_k import StreamK
 from wavesim.predict.kernel_times import costs_from_kernel_times
-from wavesim.predict.prediction import sustained_points
+from wavesim.predict.prediction import as_built, sustained_points
 from wavesim.sim.simulation import simulate
 from wavesim.trace.regimes import Regimes
 from wavesim.trace.trace import Trace

@@ -5,9 +5,9 @@ from functools import cache
 from wavesim.comparison import compare
 from wavesim.costs.device_costs import costs_of, with_host_sync
 from wavesim.plan.plan import StreamSync
+from wavesim.predict.forecast import LOST_POINTS, OFF_POINTS, placement_caveat
 from wavesim.predict.kernel_times import costs_from_kernel_times
 from wavesim.predict.prediction import predict_from_kernel_times
-from wavesim.predict.shared_placement import LOST_POINTS, OFF_POINTS, placement_caveat
 from wavesim.recordings.published_rows import published_runs
 from wavesim.sim.simulation import simulate
 from wavesim.widgets.what_if import WhatIf
