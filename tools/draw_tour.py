@@ -1,15 +1,17 @@
-"""Draws the README's moving picture, the wave player on the paper's Figure 1, light and dark: `make tour`.
+"""Draws the README's moving picture, the wave player on the paper's Figure 1: `make tour`.
 
-Example: docs/images/tour-light.svg shows gemm2's tiles held back by stream order, then the same tiles let go
+Example: docs/images/tour.svg shows gemm2's tiles held back by stream order, then the same tiles let go
 by semaphores one wave earlier; the widget's own code draws it (wavesim/widgets/wave_film.js).
 """
 
 from pathlib import Path
 
+from wavesim.bench.theme_pictures import both_themes
 from wavesim.costs.cost_model import zero_cost
 from wavesim.model.device import load
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import TileSync
+from wavesim.safe_io.writing import write_text
 from wavesim.sim.simulation import simulate
 from wavesim.widgets.wave_film import WaveFilm
 from wavesim.workloads.figure_one import TILE_NS, toy
@@ -29,9 +31,10 @@ def tour() -> WaveFilm:
 
 
 def main() -> None:
-    """Writes both themes."""
-    for theme in ("light", "dark"):
-        tour().save(FOLDER / f"tour-{theme}.svg", theme=theme, width=WIDTH)
+    """Writes both themes as one file."""
+    path = FOLDER / "tour.svg"
+    drawn = [tour().save(path, theme=theme, width=WIDTH).read_text("utf-8") for theme in ("light", "dark")]
+    write_text(path, both_themes(*drawn))
 
 
 if __name__ == "__main__":

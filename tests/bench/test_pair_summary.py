@@ -25,7 +25,7 @@ def results_of(folder: Path, *found: dict[str, object]) -> GpuResults:
 
 
 def newest_with_pairs() -> GpuResults:
-    for path in sorted(RESULTS.glob("*.json"), reverse=True):
+    for path in sorted(RESULTS.glob("*.json*"), reverse=True):
         try:
             results = load_results(path)
         except RecordingError:  # of an older version of the benchmark

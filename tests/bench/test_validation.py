@@ -188,8 +188,9 @@ def test_a_sketch_is_read_as_a_whole_trace_of_its_order():
 
 def test_a_damaged_sketch_is_named(tmp_path: Path):
     case = replace(sketch_cases()[0], folder=tmp_path)
-    case.path("row").write_bytes(b"not gzip")
-    with pytest.raises(RecordingError, match=r"m512_row\.csv\.gz: cannot be read"):
+    (tmp_path / "blocks.csv").write_text("trace,blocks\n")
+    (tmp_path / "blocks.npy.xz").write_bytes(b"not packed")
+    with pytest.raises(RecordingError, match=r"blocks\.npy\.xz: damaged"):
         case.trace("row")
 
 

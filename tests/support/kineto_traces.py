@@ -3,6 +3,9 @@
 import functools
 import gzip
 import json
+import lzma
+import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +14,12 @@ from wavesim.profile.profile import Profile
 from wavesim.profile.profile_file import EXAMPLE, load_profile
 
 FOLDER = Path(__file__).parents[1] / "data" / "kineto"
-REAL = {
-    "h100": EXAMPLE,
-    "b200": FOLDER / "b200_vllm_moe_eager.json.gz",
-    "a100": FOLDER / "a100_resnet_ddp_train.json.gz",
-    "v100": FOLDER / "v100_resnet50_kineto_sample.json.gz",
+PACKED = {
+    "b200": "b200_vllm_moe_eager.json",
+    "a100": "a100_resnet_ddp_train.json",
+    "v100": "v100_resnet50_kineto_sample.json",
 }
+UNPACKED = tempfile.TemporaryDirectory(prefix="wavesim-kineto-")  # ends with the process
 H100 = {
     "id": 0,
     "name": "NVIDIA H100 80GB HBM3",
@@ -26,6 +29,29 @@ H100 = {
     "warpSize": 32,
     "sharedMemPerMultiprocessor": 233472,
 }
+
+
+class RealTraces(Mapping[str, Path]):
+    """Paths of the real traces by name; those that are packed are unpacked when they are first asked for."""
+
+    def __getitem__(self, name: str) -> Path:
+        return EXAMPLE if name == "h100" else _unpacked(PACKED[name])
+
+    def __iter__(self):
+        return iter(["h100", *PACKED])
+
+    def __len__(self) -> int:
+        return 1 + len(PACKED)
+
+
+REAL = RealTraces()
+
+
+@functools.cache
+def _unpacked(name: str) -> Path:
+    path = Path(UNPACKED.name) / f"{name}.gz"
+    path.write_bytes(gzip.compress(lzma.decompress((FOLDER / f"{name}.xz").read_bytes()), compresslevel=1))
+    return path
 
 
 @functools.cache

@@ -7,7 +7,6 @@ repeat), and a trace of every overlapped plan that carries the hash: it was writ
 
 import hashlib
 import json
-import lzma
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -19,6 +18,7 @@ from wavesim.bench.blind_sizes import BASELINE, BlindSize, all_sizes
 from wavesim.errors import RecordingError
 from wavesim.plan.parsing import plan_data, recorded_shape
 from wavesim.recordings.shipped import FOLDER
+from wavesim.safe_io.reading import read_bytes, read_packed
 from wavesim.safe_io.writing import append_line, write_text
 from wavesim.trace.trace import Trace
 from wavesim.trace.trace_archive import has_trace, load_trace
@@ -26,6 +26,7 @@ from wavesim.trace.trace_archive import has_trace, load_trace
 RUNS = FOLDER / "blind"
 Basis = Literal["trace", "kernel-times", "profile"]
 BASES: tuple[Basis, ...] = ("trace", "kernel-times")  # of our own kernels
+MAX_BYTES = 1 << 26  # of a run's file
 SHARD = "shard-"  # the folder of a part of a run that a GPU of its own measured
 STAMP = "predictions"  # in the versions of a trace's header: the hash of what was written before it ran
 MODEL = (
@@ -272,13 +273,8 @@ def pooled(found: Sequence[MeasuredComparison], order: str, plan: str) -> PlanRo
 
 def _read_bytes(path: Path) -> bytes:
     """The file, or what its packed form beside it holds."""
-    try:
-        packed = path.with_name(f"{path.name}.xz")
-        return lzma.decompress(packed.read_bytes()) if packed.is_file() else path.read_bytes()
-    except lzma.LZMAError as error:
-        raise RecordingError(f"{packed}: damaged: {error}") from None
-    except OSError as error:
-        raise RecordingError(f"{path}: cannot be read: {error.strerror}") from None
+    packed = path.with_name(f"{path.name}.xz")
+    return read_packed(packed, MAX_BYTES) if packed.is_file() else read_bytes(path, MAX_BYTES)
 
 
 def _read_json(path: Path) -> Any:

@@ -1,6 +1,6 @@
 """A GPU benchmark's results file: every case with its rounds, clocks and verdict, checked field by field.
 
-Example: gpu/results/2026-11-22T124651Z.json says that on an H200 cuBLASLt needed 504 us for GPT-3's MLP at
+Example: gpu/results/2026-11-22T124651Z.json.xz says that on an H200 cuBLASLt needed 504 us for GPT-3's MLP at
 1,024 tokens in the median of its rounds, and our row semaphores 504 us too, and in which tiles.
 """
 
@@ -115,7 +115,7 @@ def quartiles(values: Iterable[float]) -> tuple[float, float]:
 
 def newest_results(folder: Path = FOLDER) -> Path:
     """The newest results file of a folder. Raises `RecordingError` if there is none."""
-    files = sorted(folder.glob("*.json"))
+    files = sorted([*folder.glob("*.json"), *folder.glob("*.json.xz")])
     if not files:
         raise RecordingError(
             f"{folder}: no results file; name one, or run `python -m wavesim_gpu bench` on a GPU"

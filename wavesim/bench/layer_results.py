@@ -122,7 +122,7 @@ class LayerResults:
 
 def newest_layers(folder: Path = FOLDER) -> Path | None:
     """The newest file of a folder, if there is one."""
-    return max(folder.glob("*.json"), default=None)
+    return max([*folder.glob("*.json"), *folder.glob("*.json.xz")], default=None)
 
 
 def load_layers(path: Path) -> LayerResults:

@@ -32,6 +32,7 @@ from wavesim.bench.speedups import (
     pairs_of,
     products,
 )
+from wavesim.bench.theme_pictures import both_themes
 from wavesim.errors import RecordingError
 from wavesim.safe_io.escaping import BREAK, Markup, whole_line
 from wavesim.safe_io.writing import write_text
@@ -41,10 +42,7 @@ from wavesim.view.page import Section, Table, write_page
 COLUMNS = ("pair", "M", "contender", "time µs", "quartiles µs", "over cuBLASLt", "GHz", "W", "cuts", "order")
 THEMES = ("light", "dark")
 LINE = 118
-SHOWN = Markup("""<picture>
-  <source media="(prefers-color-scheme: dark)" srcset="images/results-{name}-dark.svg">
-  <img src="images/results-{name}-light.svg" alt="{title}">
-</picture>""")
+SHOWN = Markup("""<img src="images/results-{name}.svg" alt="{title}">""")
 Draw = Callable[[GpuResults, str], go.Figure]
 
 
@@ -157,15 +155,16 @@ def write_results_page(path: Path, results: GpuResults) -> Path:
 
 
 def write_results_docs(folder: Path, results: GpuResults) -> list[Path]:
-    """Writes results.md and images/results-*.svg, light and dark, into a folder. Returns their paths.
+    """Writes results.md and images/results-*.svg, each for both themes, into a folder. Returns their paths.
 
     Raises `DeviceError` where no Chromium is installed.
     """
     written = []
     for picture in pictures(results):
-        for theme in THEMES:
-            path = folder / "images" / f"results-{picture.name}-{theme}.svg"
-            written.append(save_figure(picture.draw(results, theme), path))
+        path = folder / "images" / f"results-{picture.name}.svg"
+        drawn = [save_figure(picture.draw(results, theme), path).read_text("utf-8") for theme in THEMES]
+        write_text(path, both_themes(*drawn))
+        written.append(path)
     words = folder / "results.md"
     write_text(words, docs_text(results))
     return [words, *written]

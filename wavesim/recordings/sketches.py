@@ -1,15 +1,15 @@
 """Traces of throw-away sketch kernels on an H200, made before this project's own: read as any other trace.
 
-Example: `wmma_128x256_m1024_row.csv.gz` has a line for each of 576 blocks; the medians of its plans' times
+Example: `wmma_128x256_m1024_row` has a column entry for each of 576 blocks; the medians of its plans' times
 are in `summary.csv`. Source: recordings/sketch/README.md.
 """
 
 import csv
-import gzip
+import io
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,7 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.order import Grouped, Order, RowMajor
 from wavesim.recordings.shipped import FOLDER
+from wavesim.safe_io.reading import read_packed
 from wavesim.trace.header import Header, StageInfo
 from wavesim.trace.trace import Trace
 from wavesim.work.gemm.reads import gemm_rows
@@ -32,6 +33,7 @@ ORDERS: Mapping[str, Order] = {"row_major": RowMajor(), "grouped_8": Grouped(8)}
 PLANS = ("stream", "row", "tile")
 COLUMNS = ("stage", "linear_tile", "sm", "start_ns", "end_ns", "wait_ns")
 TIMER_STEP_NS = 32
+MAX_BYTES = 1 << 24
 ONE_PER_SM, TWO_PER_SM = 200_000, 100_000  # bytes of shared memory that leave room for so many blocks
 # wmma: all warps wait at a block barrier, between the producer's tiles; wgmma: a warp that loads by TMA.
 MAIN_LOOPS: Mapping[str, MainLoop] = {
@@ -89,15 +91,15 @@ class SketchCase:
         )
         return Pipeline("gpt3-mlp", [first, second], [gemm_rows(first, second)])
 
-    def path(self, plan: str) -> Path:
-        """The file of a plan's trace."""
+    def stem(self, plan: str) -> str:
+        """What a plan's trace is called."""
         order = f"_{self.order_name}_run2" if self.run == "run2" else ""
         tile = f"{self.tile[0]}x{self.tile[1]}"
-        return self.folder / f"{self.kernel}_{tile}_m{self.tokens}{order}_{plan}.csv.gz"
+        return f"{self.kernel}_{tile}_m{self.tokens}{order}_{plan}"
 
     def trace(self, plan: str) -> Trace:
         """The trace of a plan; its one round is the median time. Raises `RecordingError` for a bad file."""
-        columns = _columns(self.path(plan))
+        columns = dict(zip(COLUMNS, _blocks(self.folder)[self.stem(plan)], strict=True))
         stage = columns["stage"]
         tiles = np.zeros((stage.size, 2), dtype=np.int64)
         for index, info in enumerate(self.pipeline.stages):
@@ -128,18 +130,23 @@ class SketchCase:
         )
 
 
-def _columns(path: Path) -> dict[str, np.ndarray]:
+@lru_cache(maxsize=1)
+def _blocks(folder: Path) -> dict[str, np.ndarray]:
+    """The columns of every trace, by its name. Raises `RecordingError`."""
+    path = folder / "blocks.npy.xz"
+    with (folder / "blocks.csv").open(newline="") as file:
+        counts = {row["trace"]: int(row["blocks"]) for row in csv.DictReader(file)}
     try:
-        with gzip.open(path, "rt", newline="") as file:
-            names = tuple(file.readline().strip().split(","))
-            table = np.loadtxt(file, delimiter=",", dtype=np.int64, ndmin=2)
-    except (OSError, ValueError) as error:
+        table = np.load(io.BytesIO(read_packed(path, MAX_BYTES)), allow_pickle=False).astype(np.int64)
+    except ValueError as error:
         raise RecordingError(f"{path}: cannot be read as a table of integers: {error}") from None
-    if names != COLUMNS or not table.size:
+    if table.shape != (len(COLUMNS), sum(counts.values())):
         raise RecordingError(
-            f"{path}: columns {names}, {len(table)} rows; expected {COLUMNS} and one row or more"
+            f"{path}: {table.shape} integers; expected {len(COLUMNS)} columns of the "
+            f"{sum(counts.values())} blocks that blocks.csv counts"
         )
-    return dict(zip(names, table.T, strict=True))
+    ends = np.cumsum(list(counts.values()))[:-1]
+    return dict(zip(counts, np.split(table, ends, axis=1), strict=True))
 
 
 def sketch_cases(folder: Path | None = None) -> list[SketchCase]:
@@ -148,7 +155,7 @@ def sketch_cases(folder: Path | None = None) -> list[SketchCase]:
     with (folder / "summary.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     cases = [_case(row, folder) for row in rows if row["order"] in ORDERS]
-    return [case for case in cases if all(case.path(plan).exists() for plan in PLANS)]
+    return [case for case in cases if all(case.stem(plan) in _blocks(folder) for plan in PLANS)]
 
 
 def _case(row: Mapping[str, str], folder: Path) -> SketchCase:

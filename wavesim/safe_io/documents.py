@@ -14,7 +14,7 @@ from typing import Any, NoReturn, TypeVar
 
 from wavesim.errors import DescriptionError, RecordingError
 from wavesim.safe_io.bounds import MOST_DIGITS
-from wavesim.safe_io.reading import read_text
+from wavesim.safe_io.reading import read_packed, read_text
 
 MOST_TOML_BYTES = 1 << 16  # a page or two; the longest of ours has 12 KB
 MOST_DEPTH = 16  # of tables in tables and lists in lists, and of the parts of a dotted key
@@ -45,8 +45,10 @@ def read_toml(path: str | Path, most_bytes: int = MOST_TOML_BYTES) -> dict[str, 
 
 
 def read_json(path: str | Path, most_bytes: int) -> Any:
-    """A file's JSON. Raises `RecordingError` as `read_toml` does."""
-    return json_value(read_text(path, most_bytes), str(path))
+    """The JSON of a file or of an .xz file. Raises `RecordingError` as `read_toml` does."""
+    is_packed = Path(path).suffix == ".xz"
+    text = read_packed(path, most_bytes) if is_packed else read_text(path, most_bytes)
+    return json_value(text, str(path))
 
 
 def read_measured(path: Path, most_bytes: int, command: str, build: Callable[[Any], T]) -> T:

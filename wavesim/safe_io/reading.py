@@ -41,6 +41,21 @@ def read_bytes(path: str | Path, most_bytes: int) -> bytes:
     return data
 
 
+def read_packed(path: str | Path, most_bytes: int) -> bytes:
+    """What an .xz file unpacks to. Raises `RecordingError` as `open_data` does, or for a damaged one."""
+    import lzma  # noqa: PLC0415  # a Python in a browser may lack it, and has no packed files
+
+    with open_data(path, most_bytes) as file:
+        unpacker = lzma.LZMADecompressor()
+        try:
+            data = unpacker.decompress(file.read(most_bytes), most_bytes)
+        except (lzma.LZMAError, EOFError) as error:
+            raise RecordingError(f"{path}: damaged: {error}") from None
+    if not unpacker.eof:
+        raise RecordingError(f"{path}: cut short, or unpacks to more than {most_bytes:,} bytes")
+    return data
+
+
 def read_text(path: str | Path, most_bytes: int) -> str:
     """A whole file of UTF-8, without the byte order mark that some editors set.
 

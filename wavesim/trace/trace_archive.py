@@ -12,7 +12,7 @@ from pathlib import Path
 
 from wavesim.errors import RecordingError
 from wavesim.safe_io.escaping import one_line
-from wavesim.safe_io.reading import open_data
+from wavesim.safe_io.reading import read_packed
 from wavesim.safe_io.writing import replacing
 from wavesim.trace.trace import Trace
 
@@ -72,23 +72,15 @@ def _members_at(path: Path, changed_ns: int) -> Mapping[str, bytes]:
 
 
 def _members(path: Path) -> Iterator[tuple[str, bytes]]:
-    import lzma  # noqa: PLC0415  # a Python in a browser may lack it; its traces are loose
-
-    with open_data(path) as file:
-        try:
-            unpacker = lzma.LZMADecompressor()
-            unpacked = unpacker.decompress(file.read(MAX_UNPACKED_BYTES), MAX_UNPACKED_BYTES)
-            if not unpacker.eof:
-                raise RecordingError(
-                    f"{path}: cut short, or unpacks to more than {MAX_UNPACKED_BYTES:,} bytes"
-                )
-            with tarfile.open(fileobj=io.BytesIO(unpacked), mode="r:") as archive:
-                for info in archive:
-                    member = archive.extractfile(info)
-                    if member is not None:
-                        yield info.name, member.read()
-        except (lzma.LZMAError, tarfile.TarError, EOFError) as error:
-            raise RecordingError(f"{path}: damaged: {one_line(str(error))}") from None
+    unpacked = read_packed(path, MAX_UNPACKED_BYTES)
+    try:
+        with tarfile.open(fileobj=io.BytesIO(unpacked), mode="r:") as archive:
+            for info in archive:
+                member = archive.extractfile(info)
+                if member is not None:
+                    yield info.name, member.read()
+    except (tarfile.TarError, EOFError) as error:
+        raise RecordingError(f"{path}: damaged: {one_line(str(error))}") from None
 
 
 def _uncompressed(path: Path) -> bytes:
