@@ -90,6 +90,11 @@ class GpuResults:
     is_judged_after: bool = False
 
     @property
+    def name(self) -> str:
+        """The file's name, whether it is packed or not."""
+        return self.path.name.removesuffix(".xz")
+
+    @property
     def short_commit(self) -> str:
         """The commit in seven digits, with what the file says about uncommitted changes."""
         digits, space, rest = self.commit.partition(" ")

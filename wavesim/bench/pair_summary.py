@@ -18,7 +18,7 @@ from wavesim.safe_io.writing import write_text
 def summary_of(results: GpuResults) -> MeasuredPairs:
     """Medians of the final, correct cases of every pair; the generator's other policies are left out."""
     return MeasuredPairs(
-        file=results.path.name,
+        file=results.name,
         device=results.device,
         date=results.date,
         commit=results.commit,

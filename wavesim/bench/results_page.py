@@ -174,7 +174,7 @@ def docs_text(results: GpuResults) -> str:
     """docs/results.md: how it was measured, what follows, and the pictures."""
     parts = [
         "# Measured results",
-        f"Written by `make results` from `{results.path.name}`; do not edit.",
+        f"Written by `make results` from `{results.name}`; do not edit.",
         fill(measured_how(results), LINE, break_on_hyphens=False),
         "\n".join(fill(f"- {line}", LINE, subsequent_indent="  ") for line in findings(results)),
     ]

@@ -61,7 +61,7 @@ def sum_up(folder: Path) -> Figures:
             f"are {current} now. Run `python -m wavesim_gpu bench` again"
         )
     return {
-        "file": results.path.name,
+        "file": results.name,
         "device": results.device,
         "date": results.date,
         "commit": results.commit,
