@@ -23,7 +23,7 @@ def both_themes(light: str, dark: str) -> str:
         raise DescriptionError(
             f"the drawings have {len(tags[0])} and {len(tags[1])} parts; draw the same twice"
         )
-    parts = [_joined(*pair, names) for pair in zip(*tags, strict=True)]
+    parts = [_joined(ours, theirs, names) for ours, theirs in zip(*tags, strict=True)]
     return re.sub(r"^<svg[^>]*>", lambda start: start[0] + _sheet(names), "".join(parts), count=1)
 
 
