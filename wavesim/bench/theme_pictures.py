@@ -47,8 +47,8 @@ def _joined(light: str, dark: str, names: dict[tuple[str, str], str]) -> str:
 
 def _declared(tag: str) -> str:
     """Its styles as CSS; those of its style attribute last, because they come before its other attributes."""
-    found = sorted(_STYLE.findall(tag), key=lambda pair: pair[0] == "style")
-    return ";".join(value.rstrip(";") if key == "style" else f"{key}:{value}" for key, value in found)
+    pairs = sorted(_STYLE.findall(tag), key=lambda pair: pair[0] == "style")
+    return ";".join(value.rstrip(";") if key == "style" else f"{key}:{value}" for key, value in pairs)
 
 
 def _sheet(names: Mapping[tuple[str, str], str]) -> str:
