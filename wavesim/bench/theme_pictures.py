@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 
 from wavesim.errors import DescriptionError
+from wavesim.safe_io.escaping import Markup, element
 
 _TAG = re.compile(r"(<[^>]*>)")
 _STYLE = re.compile(r' (style|fill|stroke)="([^"]*)"')
@@ -58,4 +59,4 @@ def _sheet(names: Mapping[tuple[str, str], str]) -> str:
         for (style, other), name in names.items()
         if style != other
     )
-    return f"<style>{light}@media (prefers-color-scheme:dark){{{dark}}}</style>"
+    return str(element("style", Markup(f"{light}@media (prefers-color-scheme:dark){{{dark}}}")))
