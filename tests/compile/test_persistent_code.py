@@ -2,11 +2,9 @@
 
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
 
-from wavesim_gpu.bench.labs import staying
 from wavesim_gpu.driver.compiler import Build, compile_cubin
 from wavesim_gpu.persistent import one_cluster
 from wavesim_gpu.persistent.wavernn import SOURCE, TYPES, ways_of
@@ -37,12 +35,3 @@ def test_one_cluster_keeps_its_weights_without_a_spill(nvdisasm, tmp_path):
     text = subprocess.run([nvdisasm, str(path)], capture_output=True, text=True, check=True).stdout
     assert len(re.findall(r"\bIMMA\.16832\.S8\.S8\b", text)) == 28 + 28 + 14 + 2 * 14
     assert not re.findall(r"\b(?:LDL|STL)\b", text)
-
-
-def test_the_small_examples_compile_and_each_is_launched_by_name():
-    cubin = compile_cubin(staying.SOURCE, (), "sm_90a", Build())
-    names = re.findall(r'extern "C" __global__ void (\w+)', staying.SOURCE.read_text())
-    assert len(names) == 6
-    for name in names:
-        assert name.encode() in cubin.data
-        assert f'"{name}"' in Path(staying.__file__).read_text()

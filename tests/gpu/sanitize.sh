@@ -53,7 +53,6 @@ declare -A tests=(
   [sums]="$ladder::test_every_step_is_right_at_ragged_sizes[reduction]"
   [convolutions]="$ladder::test_every_step_is_right_at_ragged_sizes[convolution]"
   [products]="$ladder::test_every_step_is_right_at_ragged_sizes[matmul]"
-  [load-loop]="tests/gpu/test_gpu_latency_lab.py::test_a_small_pool_is_read_from_end_to_end_and_not_beyond"
   [primitives]="tests/gpu/test_gpu_copies.py::test_every_primitive_leaves_its_counters_as_so_many_uses_do"
 )
 logs=$(mktemp -d)

@@ -82,9 +82,3 @@ def test_a_cluster_that_waits_for_more_than_is_sent_gives_up(monkeypatch, one_cl
         one_cluster.model.check("cluster")
     one_cluster.run()
     assert is_right(one_cluster.model.weights, one_cluster.model.errors())
-
-
-def test_what_staying_does_in_small_is_right():
-    from wavesim_gpu.bench.labs.staying import SmallExamples
-
-    SmallExamples().check()

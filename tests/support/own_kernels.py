@@ -22,7 +22,7 @@ from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import RowSync
 from wavesim.workloads.attention_chain import paper_attention
 from wavesim_gpu.bench.kinds.foreign.kernels import GEMM, ROWS, gemm_name, softmax_name
-from wavesim_gpu.bench.labs import copies, primitives, wait_costs
+from wavesim_gpu.bench.labs import copies, primitives
 from wavesim_gpu.characterise.bench import FOLDER as MICROBENCHMARKS
 from wavesim_gpu.driver.compiler import Build, compile_cubin
 from wavesim_gpu.driver.functions import GENERATED
@@ -153,12 +153,6 @@ def _copies():
     return OwnCode(copies.SOURCE, ("copy<256>",), header)
 
 
-def _loops():
-    """The study of waits uses what only newer GPUs have."""
-    names = tuple(sorted({loop.name for loop in wait_costs.LOOPS}))
-    return OwnCode(wait_costs.SOURCE, names, archs=("sm_90a", "sm_100"))
-
-
 def _chained():
     """The Hopper product for chains, whose blocks leave as they end."""
     ordinary = dict(_planned("hopper", "pdl+tile", ("gemm2",)))["hopper gemm2 pdl+tile"]
@@ -201,6 +195,5 @@ OWN = {
     "copy": _copies(),
     "clock stamps": OwnCode(timing.SOURCE),
     "primitives": OwnCode(primitives.SOURCE, tuple(f"primitive<{i}>" for i in range(len(primitives.NAMES)))),
-    "loops of the study of waits": _loops(),
     **{f"microbenchmarks of {path.stem}": OwnCode(path) for path in sorted(MICROBENCHMARKS.glob("*.cu"))},
 }

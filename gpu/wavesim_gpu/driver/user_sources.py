@@ -11,10 +11,7 @@ import importlib.util
 import json
 import os
 import re
-import shutil
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -134,35 +131,6 @@ def _cuda_folders() -> list[Path]:
     spec = importlib.util.find_spec("nvidia")
     places = spec.submodule_search_locations or [] if spec is not None else []
     return [folder for place in places for folder in sorted(Path(place).glob("cu*/include"))]
-
-
-NVCC_PLACES = ("nvcc", "/usr/local/cuda/bin/nvcc")
-
-
-def find_nvcc() -> str:
-    """The nvcc on the PATH, or where CUDA installs it. Raises `CompileError`."""
-    for place in NVCC_PLACES:
-        if program := shutil.which(place):
-            return program
-    raise CompileError("nvcc is not on the PATH: launches from the device need it; install the CUDA toolkit")
-
-
-def linked_cubin(path: Path, arch: str) -> bytes:
-    """Machine code of a file for an architecture, with the device runtime. Raises `CompileError`."""
-    nvcc = find_nvcc()
-    with tempfile.TemporaryDirectory() as folder:
-        compiled, linked = Path(folder, "compiled.o"), Path(folder, "linked.cubin")
-        target = f"-arch={arch}"
-        _run(path, [nvcc, "-std=c++17", target, "-dc", str(path), "-o", str(compiled)])
-        link = ["-dlink", "-cubin", str(compiled), "-o", str(linked), "-lcudadevrt"]
-        _run(path, [nvcc, target, *link])
-        return linked.read_bytes()
-
-
-def _run(path: Path, words: list[str]) -> None:
-    done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603  # our own words
-    if done.returncode != 0:
-        raise CompileError(f"{path.name} does not compile or link:\n{done.stderr}")
 
 
 if __name__ == "__main__":

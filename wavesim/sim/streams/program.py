@@ -2,7 +2,7 @@
 
 Example: `Memcpy("a0", "h2d", 4_000_000, "s0")`, `LaunchKernel("k0", "s0", blocks=66, block_ns=100_000)` and
 `Memcpy("c0", "d2h", 4_000_000, "s0")`, then the same on "s1": a vector addition in two chunks. The simulator
-runs a program, and `wavesim_gpu.bench.labs.streams` runs the same one on a GPU.
+runs a program.
 
 Sources: CUDA runtime API, stream management, event management, API synchronisation behaviour.
 """

@@ -1,6 +1,6 @@
 """Labs as cases of a list: each writes the document that its notebook or page reads, and a row that it ran.
 
-Example: the case "latency" measures bandwidth by warps and loads in flight and writes latency.json.
+Example: the case "ladder" measures sums, convolutions and products step by step and writes ladder.json.
 """
 
 from collections.abc import Sequence
@@ -16,14 +16,8 @@ from wavesim_gpu.driver.device import query, versions
 
 LABS = (
     "copies",
-    "device_launch",
     "ladder",
-    "latency",
     "primitives",
-    "staying",
-    "streams",
-    "wait_costs",
-    "waiting_places",
     "wavernn",
 )
 

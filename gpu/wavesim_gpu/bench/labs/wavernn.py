@@ -1,9 +1,9 @@
 """WaveRNN's five tests on the GPU at hand: cuBLASLt, own products, staying, pipelining, and both.
 
-Example: `python -m wavesim_gpu.bench.labs.wavernn --out wavesim/recordings/wavernn.json` checks every way
-against a reference, times the parts of a step alone, works out what follows for the five tests, and then
-times these in turns. A sixth has no barrier: its blocks wait for the words that they read. A seventh, in
-int8, is one cluster of 16 blocks, whose barrier is what they send each other.
+Example: `python -m wavesim_gpu measure labs --only wavernn --out DIR` checks every way against a reference,
+times the parts of a step alone, works out what follows for the five tests, and then times these in turns. A
+sixth has no barrier: its blocks wait for the words that they read. A seventh, in int8, is one cluster of 16
+blocks, whose barrier is what they send each other.
 """
 
 import statistics

@@ -272,7 +272,7 @@ def test_a_lab_writes_its_document_and_another_is_refused(monkeypatch, tmp_path)
     monkeypatch.setattr(labs, "query", lambda: load("h200"))
     monkeypatch.setattr(labs, "versions", dict)
     monkeypatch.setattr(labs, "import_module", lambda name: SimpleNamespace(document=lambda rounds: {"a": 1}))
-    case = SimpleNamespace(name="latency", fields={"lab": "latency"})
+    case = SimpleNamespace(name="ladder", fields={"lab": "ladder"})
     assert made.measure(case).document["a"] == 1
     with pytest.raises(DescriptionError, match="lab is 'magic'; known are copies"):
         made.prepare([SimpleNamespace(name="x", fields={"lab": "magic"})])

@@ -1,12 +1,7 @@
-"""The commands that measure kernels that stay: parts, predictions, and clear errors without a GPU."""
+"""What is timed of WaveRNN's step alone, and the parts that follow."""
 
-from types import SimpleNamespace
-
-import pytest
-
-from wavesim.errors import DeadlockError
 from wavesim.labs.wavernn import cycles_of
-from wavesim_gpu.bench.labs import staying, wavernn
+from wavesim_gpu.bench.labs import wavernn
 from wavesim_gpu.persistent.weights import LAYERS
 
 # Of 160 launches or cycles, 2,000 barriers and 32 items, as if a launch took 1 us and a barrier 0.5.
@@ -47,14 +42,3 @@ def test_each_part_is_timed_by_as_many_cycles_as_it_is_divided_by():
     assert counts["barriers"] == 2000
     assert counts["r"] == counts["o1"] == counts["r launched"] == counts["o1 launched"] == 160
     assert all(counts[f"{name} batch"] == len(cycles_of("batch")) for name in LAYERS)
-
-
-def test_a_grid_stride_loop_gives_every_long_task_to_one_block():
-    times = staying.task_times(1056, 132)
-    assert sum(times[0::132]) == 8 * staying.LONG_NS
-    assert sum(times[1::132]) == 8 * staying.SHORT_NS
-
-
-def test_a_barrier_that_was_given_up_is_said_in_words():
-    with pytest.raises(DeadlockError, match="a barrier was waited for longer than 1 s"):
-        staying.SmallExamples.require_patience(SimpleNamespace(_words=[0, 1, 0]))
