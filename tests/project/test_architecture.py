@@ -325,5 +325,5 @@ def test_describing_and_loading_need_neither_simpy_nor_plotly_nor_cupy(tmp_path)
 
 
 def test_the_gpu_package_and_its_command_start_without_cupy(tmp_path):
-    parts = "wavesim_gpu.run.runner, wavesim_gpu.bench.labs.wavernn"
+    parts = "wavesim_gpu.run.runner, wavesim_gpu.bench.labs.ladder"
     run_python(f"{WITHOUT_HEAVY}; import wavesim_gpu, wavesim_gpu.__main__, {parts}", tmp_path)
