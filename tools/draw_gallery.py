@@ -26,7 +26,7 @@ from wavesim.view.timeline_figure import timeline
 from wavesim.widgets import DependencyExplorer, OccupancyExplorer, TunerView, WavePlayer
 from wavesim.work.gemm import DEFAULT_GEMM_BLOCK
 from wavesim.workloads.figure_one import TILE_NS, toy
-from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim.workloads.mlps import gpt3_mlp
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images" / "gallery"
 

@@ -13,7 +13,7 @@ from wavesim.comparison import compare
 from wavesim.model.device import load
 from wavesim.plan.parsing import parse_plan
 from wavesim.view.gain_figure import Gain, gain_overview
-from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim.workloads.mlps import gpt3_mlp
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images"
 TOKENS = 1536

@@ -83,9 +83,9 @@ if TYPE_CHECKING:
     from wavesim.workloads.catalogue import workload as workload
     from wavesim.workloads.convolutions import conv_layer as conv_layer
     from wavesim.workloads.figure_one import toy as toy
-    from wavesim.workloads.gpt3 import gpt3_mlp as gpt3_mlp
-    from wavesim.workloads.llama import llama_mlp as llama_mlp
-    from wavesim.workloads.llama import llama_mlp_three_gemms as llama_mlp_three_gemms
+    from wavesim.workloads.mlps import gpt3_mlp as gpt3_mlp
+    from wavesim.workloads.mlps import llama_mlp as llama_mlp
+    from wavesim.workloads.mlps import llama_mlp_three_gemms as llama_mlp_three_gemms
 else:
     # Module: its public names.
     _HOMES = {
@@ -133,8 +133,7 @@ else:
         "workloads.catalogue": "workload",
         "workloads.convolutions": "conv_layer",
         "workloads.figure_one": "toy",
-        "workloads.gpt3": "gpt3_mlp",
-        "workloads.llama": "llama_mlp llama_mlp_three_gemms",
+        "workloads.mlps": "gpt3_mlp llama_mlp llama_mlp_three_gemms",
     }
     _HOME = {name: f"wavesim.{module}" for module, names in _HOMES.items() for name in names.split()}
 

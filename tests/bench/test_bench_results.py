@@ -32,7 +32,7 @@ from wavesim.bench.speedups import (
     separations,
     speeds,
 )
-from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim.workloads.mlps import gpt3_mlp
 
 
 @pytest.fixture

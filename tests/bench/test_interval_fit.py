@@ -19,7 +19,7 @@ from wavesim.predict.kinds import kernel_times_kind, known_text, trace_kind
 from wavesim.sim.simulation import simulate
 from wavesim.trace.header import StageInfo
 from wavesim.work.gemm.reads import gemm_rows
-from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim.workloads.mlps import gpt3_mlp
 
 
 def test_only_the_test_half_is_scored_and_only_the_other_makes_intervals():

@@ -32,7 +32,7 @@ from wavesim.recordings.shipped import cases
 from wavesim.recordings.sketches import sketch_cases
 from wavesim.recordings.split import committed_split, split_of
 from wavesim.trace.trace import Trace
-from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim.workloads.mlps import gpt3_mlp
 
 IN_TEST_HALF = 1024  # tokens of "gpt3-mlp 128x256", by its hash
 IN_STEP = "grouped:4"  # an order in which tiles as fast as the pretended ones ask little of DRAM

@@ -152,7 +152,7 @@ def test_split_k_gives_the_same_bits_every_time(runner, cupy):
 
 
 def test_a_full_size_mlp_is_right_under_every_plan(runner):
-    from wavesim.workloads.gpt3 import gpt3_mlp
+    from wavesim.workloads.mlps import gpt3_mlp
 
     for tile in [(128, 256), (128, 128)]:
         for plan in plans(Grouped(8)):

@@ -14,7 +14,7 @@ PLANS = [StreamSync(), SemaphoreSync(RowSync()), SemaphoreSync(TileSync())]
 
 @pytest.fixture(scope="module")
 def traces(runner):
-    from wavesim.workloads.gpt3 import gpt3_mlp
+    from wavesim.workloads.mlps import gpt3_mlp
 
     found = []
     for pipeline in [

@@ -5,7 +5,7 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.work.attention.head_product import HeadProduct
 from wavesim.work.gemm import Gemm
-from wavesim.workloads.gpt3 import gemm_block
+from wavesim.workloads.mlps import gemm_block
 
 HEADS, LENGTH, ROWS = 4, 8, 512
 WIDTH = HEADS * 128

@@ -12,7 +12,7 @@ from wavesim.plan.parsing import parse_plan
 from wavesim.recordings.shipped import file_name
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
-from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim.workloads.mlps import gpt3_mlp
 
 KNOWN = costs_of("h200")
 TRUE_COSTS = CostModel({"gemm1": 151_000, "gemm2": 80_500}, **{**KNOWN.overheads, "boundary_ns": 1_600})

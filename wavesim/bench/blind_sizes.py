@@ -22,8 +22,8 @@ from wavesim.plan.plan import Plan
 from wavesim.work.gemm import GATED, Gemm
 from wavesim.work.gemm.reads import gemm_rows
 from wavesim.workloads.catalogue import Tile, workload
-from wavesim.workloads.gpt3 import gemm_block
 from wavesim.workloads.hopper import BLOCKS, TILE_K
+from wavesim.workloads.mlps import gemm_block
 
 SECOND_LIST = Path(__file__).parent / "lists" / "gemms-second.toml"
 ORDERS = ("row", "grouped:4")

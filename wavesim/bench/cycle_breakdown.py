@@ -15,8 +15,7 @@ from wavesim.bench.stored_kernels import all_kernels
 from wavesim.errors import RecordingError
 from wavesim.safe_io.bounds import shown
 from wavesim.work.gemm import Gemm
-from wavesim.workloads.gpt3 import gpt3_mlp
-from wavesim.workloads.llama import llama_mlp
+from wavesim.workloads.mlps import gpt3_mlp, llama_mlp
 
 MAKERS = {"gpt3-mlp": gpt3_mlp, "llama-mlp": llama_mlp}
 # Dense fp16 or bf16 with fp32 sums: 2,048 multiply-adds per cycle on an SM of Hopper; an H200 has 132.

@@ -18,7 +18,7 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import SemaphoreSync
 from wavesim.sim.engine import Engine
 from wavesim.sim.simulation import simulate
-from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim.workloads.mlps import gpt3_mlp
 
 PLAN = SemaphoreSync()
 ROUNDS = 7

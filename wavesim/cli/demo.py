@@ -23,7 +23,7 @@ from wavesim.view.gain_figure import Gain, gain_overview
 from wavesim.view.page import Section, Table, write_page
 from wavesim.view.timeline_figure import timeline
 from wavesim.workloads.figure_one import TILE_NS, toy
-from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim.workloads.mlps import gpt3_mlp
 
 SIZES = (256, 512, 768, 1024, 1536, 2048, 3072)
 TILE = (128, 256)

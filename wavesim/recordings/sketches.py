@@ -26,7 +26,7 @@ from wavesim.safe_io.reading import read_packed
 from wavesim.trace.header import Header, StageInfo
 from wavesim.trace.trace import Trace
 from wavesim.work.gemm.reads import gemm_rows
-from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim.workloads.mlps import gpt3_mlp
 
 SKETCH = FOLDER / "sketch"
 ORDERS: Mapping[str, Order] = {"row_major": RowMajor(), "grouped_8": Grouped(8)}

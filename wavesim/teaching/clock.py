@@ -20,7 +20,7 @@ from wavesim.teaching.exercises import require, word
 from wavesim.teaching.shown import Shown
 from wavesim.trace.difference import Difference, explain_difference
 from wavesim.trace.trace import Trace
-from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim.workloads.mlps import gpt3_mlp
 
 # The sets that differ in what a reader can name, of some forty that `wavesim validate` prints.
 SETS = {

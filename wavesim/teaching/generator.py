@@ -7,7 +7,7 @@ from wavesim.model.dependency import Dependency
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.teaching.exercises import WrongAnswer, require
-from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim.workloads.mlps import gpt3_mlp
 
 POLICY, TILE = "block:12x1", (17, 5)
 

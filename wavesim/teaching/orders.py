@@ -12,7 +12,7 @@ from wavesim.predict.prediction import improvement_points
 from wavesim.safe_io.annotated import typed
 from wavesim.sim.simulation import simulate
 from wavesim.tuning.tuning_costs import bytes_per_wave
-from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim.workloads.mlps import gpt3_mlp
 
 TOKENS = 1024
 LEAST_POINTS, MOST_MEGABYTES = 10.0, 120.0

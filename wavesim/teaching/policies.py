@@ -24,7 +24,7 @@ from wavesim.sim.simulation import simulate
 from wavesim.teaching.exercises import WrongAnswer, require
 from wavesim.teaching.use_gpu import Measuring
 from wavesim.trace.trace import Trace
-from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim.workloads.mlps import gpt3_mlp
 
 TOKENS, ORDER = 768, Grouped(8)
 LEAST_POINTS, MOST_SEMAPHORES = 8.0, 12

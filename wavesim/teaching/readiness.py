@@ -27,7 +27,7 @@ from wavesim.view.figure import figure_of
 from wavesim.view.theme import Theme, find_theme
 from wavesim.view.time_unit import unit_for
 from wavesim.view.wording import provenance, workload_text
-from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim.workloads.mlps import gpt3_mlp
 
 LEFT, RIGHT, BOTTOM, PLOT_HEIGHT = 70, 30, 104, 300
 SLOTS, COLUMNS, CONSUMER_COLUMNS = 132, 24, 48  # of the exercises

@@ -23,7 +23,7 @@ from wavesim.safe_io.annotated import typed
 from wavesim.sim.simulation import simulate
 from wavesim.teaching.shown import Shown
 from wavesim.trace.trace import Trace
-from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim.workloads.mlps import gpt3_mlp
 
 PLANS = ("stream", "pdl:0.05", "stream-k", "persistent-stream", "row", "tile", "persistent")
 SPLIT_K = 2

@@ -20,7 +20,7 @@ from wavesim.teaching.exercises import require
 from wavesim.teaching.shown import Shown
 from wavesim.widgets.explorer import require_offered
 from wavesim.widgets.place_explorer import BLOCKS, placed_ns, places_of
-from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim.workloads.mlps import gpt3_mlp
 
 SIZES = (768, 1024, 2048, 3072)
 # By letter: what the producer does behind its store, and what the consumer waits with. The barrier `ready` is

@@ -23,7 +23,7 @@ from wavesim.widgets.summary import costs_html, finding_html, table_html
 from wavesim.widgets.words import Words
 from wavesim.workloads.catalogue import DEFAULTS, IMAGE_UNIT, WORKLOADS, Defaults
 from wavesim.workloads.conv_networks import NETWORKS
-from wavesim.workloads.gpt3 import KERNEL_TILES
+from wavesim.workloads.mlps import KERNEL_TILES
 
 # Every 128 rows where recordings and partly filled waves are, coarser where bars turn into a picture.
 TOKENS = (*range(128, 4096, 128), *range(4096, 12_289, 256))

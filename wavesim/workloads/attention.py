@@ -26,7 +26,7 @@ from wavesim.model.kernel import Block, Grid, Kernel, require_positive
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.work.gemm import Gemm
-from wavesim.workloads.gpt3 import HIDDEN, gemm_block
+from wavesim.workloads.mlps import HIDDEN, gemm_block
 
 SHARE = HIDDEN // 8  # columns of Q, of K and of V on one of 8 GPUs
 HEAD = 128  # columns of one attention head

@@ -27,7 +27,7 @@ from wavesim.safe_io.bounds import shown
 from wavesim.work.attention.head_product import HeadProduct
 from wavesim.work.gemm import Gemm
 from wavesim.work.rows import DropoutPlace, Softmax
-from wavesim.workloads.gpt3 import gemm_block
+from wavesim.workloads.mlps import gemm_block
 from wavesim.workloads.tile_rows import Span, TileRows, columns_between, quotient, rows_between
 
 HEAD = 128  # columns of one attention head

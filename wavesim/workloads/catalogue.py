@@ -16,10 +16,9 @@ from wavesim.workloads.attention_chain import paper_attention
 from wavesim.workloads.conv_networks import NETWORKS, network_part
 from wavesim.workloads.convolutions import IMAGE_SIZES, PUBLISHED_TILES, conv_layer
 from wavesim.workloads.figure_one import toy
-from wavesim.workloads.gpt3 import gpt3_mlp
 from wavesim.workloads.hopper import CONVOLUTION_TILES, gpt3_mlp_hopper, llama_mlp_hopper
 from wavesim.workloads.layers import Phase, chain_of, transformer_layer
-from wavesim.workloads.llama import llama_mlp, llama_mlp_three_gemms
+from wavesim.workloads.mlps import gpt3_mlp, llama_mlp, llama_mlp_three_gemms
 from wavesim.workloads.models import layered_models
 
 Tile = tuple[int, int]

@@ -4,8 +4,8 @@ Example: `network_part("resnet-34", 28, images=8)` is the eight 3 x 3 convolutio
 first of stride 2, and the 1 x 1 convolution of stride 2 beside them, whose output the second adds.
 
 A part is what computes images of one size; VGG pools between parts, ResNet before its second. Pooling, and
-the products behind the convolutions, are the `rest` of a network: kernels of their own, which nothing
-overlaps. Batch normalisation is folded into weights and biases; the 3 colours are padded to 8 channels.
+the products behind the convolutions, are kernels of their own, which nothing overlaps. Batch normalisation is
+folded into weights and biases; the 3 colours are padded to 8 channels.
 Source: He et al., "Deep Residual Learning", 2016 (ResNet-50 with the stride in its 3 x 3, as torchvision has
 it); Simonyan and Zisserman, "Very Deep Convolutional Networks", 2015, configuration E.
 """
@@ -23,7 +23,6 @@ from wavesim.workloads.hopper import TILE_K, block_of
 
 Tile = tuple[int, int, int]  # rows, columns, splits of K
 PADDED_COLOURS = 8
-LAST_SIZE, CLASSES = 7, 1000
 
 
 @dataclass(frozen=True)
@@ -52,21 +51,11 @@ class Convolution:
 
 
 @dataclass(frozen=True)
-class Rest:
-    """What is no convolution: a pooling of `elements` per image, read and written, or a product (n, k)."""
-
-    name: str
-    elements: int = 0
-    product: tuple[int, int] | None = None
-
-
-@dataclass(frozen=True)
 class Network:
-    """All convolutions in their order, and the rest."""
+    """All convolutions in their order."""
 
     name: str
     convolutions: tuple[Convolution, ...]
-    rest: tuple[Rest, ...]
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -89,20 +78,14 @@ class Network:
 
 def _vgg19() -> Network:
     found: list[Convolution] = []
-    rest, size, channels = [], 224, PADDED_COLOURS
+    size, channels = 224, PADDED_COLOURS
     for number, (filters, count) in enumerate(((64, 2), (128, 2), (256, 4), (512, 4), (512, 4)), start=1):
         for place in range(1, count + 1):
             reads = found[-1].name if place > 1 else ""
             found.append(Convolution(f"conv{number}_{place}", size, channels, filters, reads=reads))
             channels = filters
-        rest.append(Rest(f"max pool {number}", filters * size**2 * 5 // 4))
         size //= 2
-    rest += [
-        Rest("product 1", product=(4096, 512 * LAST_SIZE**2)),
-        Rest("product 2", product=(4096, 4096)),
-        Rest("product 3", product=(CLASSES, 4096)),
-    ]
-    return Network("vgg-19", tuple(found), tuple(rest))
+    return Network("vgg-19", tuple(found))
 
 
 Block = Callable[[str, int, int, int, int, str], Iterator[Convolution]]
@@ -116,8 +99,7 @@ def _resnet(name: str, block: Block, expansion: int) -> Network:
             stride = 2 if place == 1 and number > 1 else 1
             found += block(f"layer{number}_{place}", size, channels, width, stride, reads)
             size, channels, reads = size // stride, width * expansion, found[-1].name
-    pools = (Rest("max pool", 64 * (112**2 + 56**2)), Rest("mean pool", channels * (LAST_SIZE**2 + 1)))
-    return Network(name, tuple(found), (*pools, Rest("product", product=(CLASSES, channels))))
+    return Network(name, tuple(found))
 
 
 def basic_block(

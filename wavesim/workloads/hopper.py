@@ -11,8 +11,7 @@ from wavesim.errors import DescriptionError
 from wavesim.model.kernel import Block
 from wavesim.model.pipeline import Pipeline
 from wavesim.work.gemm.reads import gemm_rows
-from wavesim.workloads.gpt3 import gpt3_mlp
-from wavesim.workloads.llama import llama_mlp
+from wavesim.workloads.mlps import gpt3_mlp, llama_mlp
 
 TILE_K = 64
 Tile = tuple[int, int]

@@ -18,8 +18,8 @@ from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync
 from wavesim.work.gemm import Gemm
 from wavesim.work.gemm.reads import gemm_rows
-from wavesim.workloads.gpt3 import gemm_block
 from wavesim.workloads.hopper import BLOCKS, TILE_K
+from wavesim.workloads.mlps import gemm_block
 from wavesim_gpu.characterise.bench import MicroBench
 from wavesim_gpu.characterise.readings import MeasuredConstant
 from wavesim_gpu.driver.compiler import Build

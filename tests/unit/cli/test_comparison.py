@@ -21,7 +21,7 @@ from wavesim.recordings.runner import described_measurement, find_runner
 from wavesim.trace.trace import Trace
 from wavesim.work.gemm.reads import gemm_rows
 from wavesim.workloads.figure_one import toy
-from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim.workloads.mlps import gpt3_mlp
 
 
 class PretendedRunner:

@@ -31,7 +31,7 @@ from wavesim.trace.trace import Trace
 from wavesim.work.gemm import Gemm
 from wavesim.work.gemm.reads import gemm_rows
 from wavesim.workloads.figure_one import toy
-from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim.workloads.mlps import gpt3_mlp
 
 
 def rows_of(trace: Trace, keep: np.ndarray) -> Trace:

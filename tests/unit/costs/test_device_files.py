@@ -22,7 +22,7 @@ from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import RowSync
 from wavesim.predict.intervals import committed_widths, half_width
 from wavesim.predict.recommendation import verdict_on
-from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim.workloads.mlps import gpt3_mlp
 
 GOOD = """
 [overheads.post_ns]

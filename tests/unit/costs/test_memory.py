@@ -23,8 +23,7 @@ from wavesim.plan.policy import RowSync
 from wavesim.plan.stream_k import StreamK
 from wavesim.sim.simulation import simulate
 from wavesim.workloads.figure_one import TILE_NS, toy
-from wavesim.workloads.gpt3 import gpt3_mlp
-from wavesim.workloads.llama import llama_mlp
+from wavesim.workloads.mlps import gpt3_mlp, llama_mlp
 
 H200 = load("h200")
 MEMORY = Memory(30_000_000, 3.8e12, sharpness=7, shared_sharpness=64, scattered_share=0.85)

@@ -13,7 +13,7 @@ from wavesim.errors import DescriptionError
 from wavesim.model.device import load
 from wavesim.plan.plan import StreamSync
 from wavesim.sim.simulation import simulate
-from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim.workloads.mlps import gpt3_mlp
 
 H200 = load("h200")
 COSTS = CostModel({"gemm1": 200_000, "gemm2": 100_000})

@@ -5,7 +5,7 @@ import pytest
 from wavesim.errors import DescriptionError
 from wavesim.labs.cluster_semaphores import cluster_time_ns, placement_of, semaphore_places
 from wavesim.recordings.shipped import cases
-from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim.workloads.mlps import gpt3_mlp
 
 CASE = next(one for one in cases() if (one.tile, one.tokens, one.order) == ("128x256", 1024, "grouped:4"))
 

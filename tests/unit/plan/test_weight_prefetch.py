@@ -15,7 +15,7 @@ from wavesim.plan.resolved import resolve
 from wavesim.sim.simulation import simulate
 from wavesim.work.gemm import Gemm
 from wavesim.workloads.figure_one import TILE_NS, toy
-from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim.workloads.mlps import gpt3_mlp
 
 V100, TOY = load("v100"), load("toy")
 # GPT-3's second GEMM at 4 tokens as cuSync's authors ran it: 32 x 128 tiles, two stages of 32, K in three.

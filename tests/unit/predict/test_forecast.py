@@ -11,7 +11,7 @@ from wavesim.predict.defaults import find_costs
 from wavesim.predict.forecast import Forecast, forecast_of
 from wavesim.predict.intervals import committed_widths
 from wavesim.trace.trace import Trace
-from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim.workloads.mlps import gpt3_mlp
 
 SCORED = "stream-sync trace, prefetched waits, 1 block per SM"
 KEYS = ("low", "high", "scored", "support", "interval", "basis", "defaults", "caveats", "history")

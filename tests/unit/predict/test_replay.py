@@ -14,7 +14,7 @@ from wavesim.recordings.shipped import cases
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
 from wavesim.workloads.catalogue import parse_tile, workload
-from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim.workloads.mlps import gpt3_mlp
 
 H200 = load("h200")
 KNOWN = costs_of("h200").overheads

@@ -15,7 +15,7 @@ from wavesim.predict.scenarios import scenarios_of, usual_loop
 from wavesim.sim.simulation import simulate
 from wavesim.work.gemm import Gemm
 from wavesim.work.gemm.reads import gemm_rows
-from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim.workloads.mlps import gpt3_mlp
 
 H200 = load("h200")
 COSTS = CostModel({"up": 80_000, "down": 80_000}, ready_poll_ns=300, refill_ns=400, tma_refill_ns=1_100)

@@ -19,7 +19,7 @@ from wavesim.safety.deadlock import safety_of
 from wavesim.safety.verdict import Assumption
 from wavesim.tuning.search import tune
 from wavesim.workloads.figure_one import toy
-from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim.workloads.mlps import gpt3_mlp
 
 H200 = load("h200")
 ROOM, ORDER, IDLE, LAUNCH = Assumption

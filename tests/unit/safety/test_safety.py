@@ -27,7 +27,7 @@ from wavesim.safety.deadlock import safety_of
 from wavesim.safety.hang.facts import SituationFacts
 from wavesim.safety.hang.from_plan import situation_of_plan
 from wavesim.workloads.figure_one import toy
-from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim.workloads.mlps import gpt3_mlp
 
 NO_WAIT_KERNEL = SemaphoreSync(TileSync(), wait_kernel=False)
 

@@ -9,7 +9,7 @@ from wavesim.teaching.paper_tables import table, wave_counts
 from wavesim.teaching.published_gains import held_out, median_error, published_gain, published_rows
 from wavesim.teaching.published_view import PublishedView
 from wavesim.teaching.rival_plans import measured_pairs, rivals
-from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim.workloads.mlps import gpt3_mlp
 
 
 class TestPaper:

@@ -15,7 +15,7 @@ from wavesim.sim.simulation import simulate
 from wavesim.trace.difference import explain_difference
 from wavesim.trace.trace import Trace
 from wavesim.workloads.figure_one import toy
-from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim.workloads.mlps import gpt3_mlp
 
 BASE = CostModel({"gemm1": 1_000, "gemm2": 1_000}, boundary_ns=100)
 

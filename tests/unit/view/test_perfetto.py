@@ -21,7 +21,7 @@ from wavesim import (
 from wavesim.errors import DescriptionError
 from wavesim.recordings.shipped import cases
 from wavesim.view.perfetto import write_perfetto
-from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim.workloads.mlps import gpt3_mlp
 
 NS = 1000  # of a file's microsecond
 

@@ -13,7 +13,7 @@ from wavesim.view.sm_rows import lay_out
 from wavesim.view.timeline_data import MAX_BARS
 from wavesim.view.timeline_figure import timeline
 from wavesim.workloads.figure_one import TILE_NS, toy
-from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim.workloads.mlps import gpt3_mlp
 
 
 @pytest.fixture(scope="module")

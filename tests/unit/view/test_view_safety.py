@@ -11,7 +11,7 @@ from wavesim.safety.deadlock import safety_of
 from wavesim.view.safety_data import safety_parts
 from wavesim.view.safety_figure import safety_picture
 from wavesim.workloads.figure_one import toy
-from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim.workloads.mlps import gpt3_mlp
 
 TOY, H200 = load("toy"), load("h200")
 NO_WAIT_KERNEL = SemaphoreSync(wait_kernel=False)

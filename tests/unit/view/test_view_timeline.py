@@ -27,7 +27,7 @@ from wavesim.view.timeline_data import timeline_parts
 from wavesim.view.timeline_figure import timeline
 from wavesim.view.timeline_scene import scene_of_timeline
 from wavesim.workloads.figure_one import TILE_NS, toy
-from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim.workloads.mlps import gpt3_mlp
 
 
 def run(plan: Plan, pipeline: Pipeline | None = None) -> Trace:

@@ -12,8 +12,7 @@ from wavesim.model.stage import Stage
 from wavesim.work.description.reader import Description, load_description
 from wavesim.work.description.writer import description_text, write_description
 from wavesim.work.gemm import Gemm
-from wavesim.workloads.gpt3 import gpt3_mlp
-from wavesim.workloads.llama import llama_mlp
+from wavesim.workloads.mlps import gpt3_mlp, llama_mlp
 
 GEMM = """
 device = "h200"

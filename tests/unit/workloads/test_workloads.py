@@ -19,9 +19,8 @@ from wavesim.work.gemm import Gemm
 from wavesim.workloads.attention import gpt3_attention
 from wavesim.workloads.catalogue import DEFAULTS, WORKLOADS, workload
 from wavesim.workloads.convolutions import IMAGE_SIZES, conv_layer
-from wavesim.workloads.gpt3 import gpt3_mlp
 from wavesim.workloads.hopper import BLOCKS, gpt3_mlp_hopper, llama_mlp_hopper
-from wavesim.workloads.llama import llama_mlp, llama_mlp_three_gemms
+from wavesim.workloads.mlps import gpt3_mlp, llama_mlp, llama_mlp_three_gemms
 from wavesim_gpu.kernels.gemm.sm90.tile_config import TILE_CONFIGS
 
 H200 = load("h200")

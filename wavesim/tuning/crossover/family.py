@@ -28,8 +28,8 @@ from wavesim.safe_io.bounds import whole
 from wavesim.safe_io.documents import read_toml
 from wavesim.work.gemm import GATED, Activation, Gemm
 from wavesim.work.gemm.reads import gemm_rows
-from wavesim.workloads.gpt3 import gemm_block
 from wavesim.workloads.hopper import BLOCKS, TILE_K
+from wavesim.workloads.mlps import gemm_block
 from wavesim.workloads.models import model_named
 
 Tile = tuple[int, int]

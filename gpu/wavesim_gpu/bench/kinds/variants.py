@@ -21,8 +21,7 @@ from wavesim.plan.plan import Plan
 from wavesim.plan.sync import Semaphores
 from wavesim.work.gemm import Gemm
 from wavesim.work.gemm.reads import gemm_rows
-from wavesim.workloads.gpt3 import gpt3_mlp
-from wavesim.workloads.llama import llama_mlp
+from wavesim.workloads.mlps import gpt3_mlp, llama_mlp
 from wavesim_gpu.kernels.backends import backend_named
 from wavesim_gpu.kernels.gemm.sm90.gemm_sm90 import HOPPER_CAPABILITY
 

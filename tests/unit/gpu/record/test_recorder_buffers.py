@@ -22,7 +22,7 @@ from wavesim.view.comparison import predicted_and_measured
 from wavesim.view.figure import figure_html
 from wavesim.view.perfetto import write_perfetto
 from wavesim.view.timeline_figure import timeline
-from wavesim.workloads.gpt3 import gpt3_mlp
+from wavesim.workloads.mlps import gpt3_mlp
 from wavesim_gpu.record import Recording, records_of, trace_of
 from wavesim_gpu.record.layout import HEADER, MAX_CAPACITY, RECORD, WORD, recording_bytes, recording_header
 
