@@ -19,7 +19,7 @@ PARALLEL := --numprocesses auto --dist worksteal
 FIRST := lab/tree/notebooks/01_start_here.ipynb
 
 .DEFAULT_GOAL := help
-.PHONY: help lines lock setup demo test quick validate check fuzz images tour course slides results gallery pages docs lab may-run-lab lite lite-test binder gpu-test gpu-smoke gpu-bench gpu-sanitize gpu-peers clean
+.PHONY: help lines lock setup demo test quick validate check fuzz safety-cases images tour course slides results gallery pages docs lab may-run-lab lite lite-test binder gpu-test gpu-smoke gpu-bench gpu-sanitize gpu-peers clean
 
 help:
 	@echo "make demo       predicted and measured effect of tile-level synchronisation: a table and an HTML page"
@@ -33,6 +33,7 @@ help:
 	@echo "make check      lint, format and types"
 	@echo "make lines      lines of Python per room, and the tracked bytes"
 	@echo "make fuzz       ten minutes of damaged and hostile input   (TARGET=sqlite MINUTES=30 for one kind, longer)"
+	@echo "make safety-cases  plans called safe against brute force: half an hour of one core   (CASES=500 of each kind)"
 	@echo "make images     the README's pictures, drawn again"
 	@echo "make tour       the README's moving picture, drawn again (needs Chromium)"
 	@echo "make course     docs/course: the course, what students get wrong, the quiz, from notebooks and graders"
@@ -96,6 +97,11 @@ TARGET := all
 MINUTES := 10
 fuzz: $(VENV)/.has-all
 	$(PY) tests/fuzz/run.py $(TARGET) --minutes $(MINUTES)
+
+# Clusters, split-K, Stream-K and two copies of random plans against brute force; goes on where it was interrupted.
+CASES := 5000
+safety-cases: $(VENV)/.has-all
+	PYTHONPATH=.:tests/support $(PY) tests/support/safety_kinds.py --cases $(CASES)
 
 images: $(VENV)/.has-all
 	$(PY) tools/draw_images.py

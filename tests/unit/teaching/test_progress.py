@@ -1,5 +1,9 @@
 """What a reader has solved is kept in a file, told with each right answer, and shown in a table."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from wavesim.teaching import WrongAnswer, check, load_ipython_extension, progress, unload_ipython_extension
@@ -25,11 +29,39 @@ def test_a_right_answer_is_kept_and_a_wrong_or_missing_one_is_not(kept):
 
 
 def test_what_is_kept_is_shown_by_a_kernel_that_comes_later(kept):
-    (kept / FILE).write_text("1.2\nnonsense\n1.3\n")
+    (kept / FILE).write_text("1.2\n\n1.3\n")
     table = progress()
     assert table.titles[1].startswith("2 of ")
     assert table.cells[0] == ("1", "○ 1.1  ✓ 1.2  ✓ 1.3")
     assert len(table.cells) == 22
+
+
+@pytest.mark.parametrize("make", [lambda path: path.write_text("milk\neggs\n"), os.mkfifo])
+def test_what_another_program_owns_is_left_as_it_is(kept, make):
+    path = kept / FILE
+    make(path)
+    before = path.lstat()
+    told = check("1.1", (4, 3))
+    assert told.is_right
+    assert "(Not kept: " in told.text
+    assert (path.lstat().st_ino, path.lstat().st_size) == (before.st_ino, before.st_size)
+    assert solved() == set()
+
+
+KERNEL = """
+import sys
+from pathlib import Path
+from wavesim.teaching.solved_file import keep_in, remember
+keep_in(Path(sys.argv[1]))
+for number in range(1, 60):
+    remember(f"{sys.argv[2]}.{number}", ())
+"""
+
+
+def test_what_two_kernels_solve_is_all_kept(kept):
+    kernels = [subprocess.Popen([sys.executable, "-c", KERNEL, kept, first]) for first in "12"]
+    assert [kernel.wait() for kernel in kernels] == [0, 0]
+    assert len(solved()) == 118
 
 
 def test_a_folder_that_cannot_be_written_leaves_the_answer_right_and_says_so(kept):
