@@ -37,7 +37,7 @@ def _summary() -> str:
     return (
         f"**{len(safe)} of {count} protocols forbid what is bad.** Their {needed + spare} weaker forms: in "
         f"{needed} what is\nbad appears, in {spare} it does not. The model allows what is bad in the other "
-        f"{count - len(safe)}, by its letter or to show\nwhat nobody promises."
+        f"{count - len(safe)}, in a strict reading or to show\nwhat nobody promises."
     )
 
 

@@ -49,7 +49,7 @@ def test_what_a_backend_declares_compiles(nvrtc, name, plan):
         headers = {GENERATED: kernel.header(texts)}
         cubin = compile_cubin(kernel.backend.source, [kernel.launch.expression], "sm_90a", Build(), headers)
         assert cubin.data
-        # Whoever may wait in vain, for a tile or for the other splits of one, can write NaN.
+        # What may wait for what never comes, for a tile or for the other splits of one, can write NaN.
         can_wait = name == "hopper" or (plan.sync.has_semaphores and kernel is kernels[-1])
         assert any(nan in cubin.ptx for nan in NAN) == can_wait
         if name != "hopper":

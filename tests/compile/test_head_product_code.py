@@ -1,4 +1,4 @@
-"""The code of the products of attention by five kernels: fences are there, a wait in vain leaves NaN."""
+"""The code of the products of attention by five kernels: fences are there, given up waits leave NaN."""
 
 import pytest
 

@@ -5,7 +5,7 @@ else; you write down how many points its time falls under row semaphores. `score
 beside wavesim's, registered before the semaphores had run, "no gain" and the formula that counts waves.
 
 The measured rounds ship with wavesim, for the score is computed from them: the challenge rests on honour.
-What it does not rest on is our word: `challenge.json` holds the hash of each pair's measured rounds, and the
+Nothing has to be believed: `challenge.json` holds the hash of each pair's measured rounds, and the
 hash of our predictions stands in the recordings.
 """
 
@@ -39,7 +39,7 @@ COLUMNS = ("pair", "points")
 MOST_BYTES = 1 << 16
 LEAST_POINTS, MOST_POINTS = -1_000.0, 100.0
 NEAR_POINTS = 2.0
-YOURS, OURS = "you", "wavesim, as registered"
+YOURS, OURS = "you", "wavesim, before measuring"
 
 
 @dataclass(frozen=True)

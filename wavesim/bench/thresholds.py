@@ -169,7 +169,7 @@ def _threshold(what: str, name: str, bound: Bound, value: float | None) -> Thres
 
 
 def _intervals(scores: Sequence[SetScore]) -> Iterator[Threshold]:
-    """Intervals of larger sets hold 8 times in 10, now and, of blind runs, as registered."""
+    """Intervals of larger sets hold 8 times in 10, now and, of blind runs, before measuring."""
     for score in scores:
         for figure in ("coverage", "coverage_before"):
             value = getattr(score, figure)

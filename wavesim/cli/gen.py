@@ -70,8 +70,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _plan(pipeline: Pipeline, options: argparse.Namespace) -> Plan:
-    """As `described_plan`; with --triton also words that say how kernels are launched, such as "pdl+row"."""
-    if options.triton and "+" in options.sync:
+    """As `described_plan`; also words that say how kernels are launched, such as "pdl+row"."""
+    if "+" in options.sync:
         if options.no_wait_kernel:
             raise DescriptionError(
                 f"sync is {shown(options.sync)}, which says how its kernels are launched; leave "

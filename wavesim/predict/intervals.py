@@ -112,7 +112,7 @@ def scored_text(kind: str, device: str) -> str:
 def spread_points(trace: Trace, improvement: float) -> float:
     """How hard a plan is to predict, in points, from its predicted trace and improvement alone.
 
-    What goes wrong goes wrong by itself, so that variances add: what no run is free of; a start-up that takes
+    Errors are independent, so variances add: what no run is free of; a start-up that takes
     longer or shorter from run to run; the share of the SM time that is not spent computing, where a few
     blocks decide when all ends; what a busy DRAM adds to the tiles, where being in step or not is chance; and
     the size of the improvement. The root of their sum.

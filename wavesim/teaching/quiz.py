@@ -66,7 +66,7 @@ def questions() -> tuple[QuizQuestion, ...]:
 class Quiz(DrawnWidget):
     """The questions of notebooks, by their numbers, or of all; answers are kept in the browser.
 
-    `titles` are what stands over a notebook's questions. Raises `DescriptionError` for a number that no
+    `titles` are the title of a notebook's questions. Raises `DescriptionError` for a number that no
     notebook has.
     """
 

@@ -51,7 +51,7 @@ class OneCluster:
         model.cupy.cuda.Device().synchronize()
 
     def enqueue(self, heard_bytes: int = HEARD_BYTES) -> None:
-        """The launch. With other bytes to be heard in a cycle its blocks wait in vain, and give up."""
+        """The launch. With another `heard_bytes` its blocks wait for what never comes, and give up."""
         record = self.model.record()
         record["weights"] = self._packed.data.ptr
         arguments = (

@@ -63,7 +63,7 @@ def _linears(module: nn.Module) -> dict[str, nn.Module]:
 
 
 def parts_of(module: nn.Module) -> MlpParts | str | None:
-    """What is what in a module that looks like an MLP, why it is kept as it is, or None: it is none."""
+    """The parts of an MLP-like module, the reason to leave it, or None."""
     linears = _linears(module)
     first = next(iter(linears.values()))
     is_conv = (type(first).__module__, type(first).__name__) == CONV1D

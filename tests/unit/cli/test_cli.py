@@ -282,6 +282,15 @@ def test_gen_writes_triton_functions_for_a_pair_of_ones_own(tmp_path, capsys):
     )
 
 
+def test_gen_writes_a_header_for_dependent_launch_too(capsys):
+    pair = str(Path(__file__).parents[3] / "docs" / "pair.toml")
+    assert main(["gen", pair, "--sync", "pdl+row"]) == 0
+    header = capsys.readouterr().out
+    assert "with the attribute programmaticStreamSerialization" in header
+    assert "Safety: rests on what CUDA promises." in header
+    assert "wait_for_start" not in header
+
+
 def test_a_package_that_is_not_installed_is_named_only_where_it_is_needed(tmp_path: Path):
     pair = Path(__file__).parents[3] / "docs" / "pair.toml"
     code = "import sys; sys.modules['plotly'] = None; from wavesim.cli.command_line import main; "
