@@ -30,14 +30,58 @@ PLACES = {
 }
 TOP_PAGES = ("README.md", "GLOSSARY.md", "CONTRIBUTING.md", "SECURITY.md", "THIRD_PARTY.md", "CHANGELOG.md")
 NAV: list[Any] = [
-    {"Start": "index.md"},
     {
-        "Predictions": [
-            {"How far to trust them": "the-model.md"},
-            {"Against measurements": "evidence.md"},
+        "Start": [
+            {"What it is": "index.md"},
+            {"Ten minutes": "quickstart.md"},
+            {"Cheat sheet": "cheat-sheet.md"},
+            {"Nothing to install": "zero-install.md"},
+        ]
+    },
+    {
+        "Tutorials": [
+            {"Notebooks": "notebooks/index.html"},
+            {"A course": "course/course.md"},
+            {"What students get wrong": "course/instructors.md"},
+            {"Quiz": "course/quiz.html"},
             {"The blind challenge": "challenge.md"},
-            {"From which size on": "crossover.md"},
+            {"Gallery": "gallery.md"},
+        ]
+    },
+    {
+        "How to": [
+            {"Describe your kernels": "describe-your-kernels.md"},
+            {"Try your pair on a GPU": "try-your-pair.md"},
+            {"Choose by M": "crossover.md"},
+            {"Synchronise: CUDA, Triton, CUTLASS": "synchronise-your-kernel.md"},
+            {"Record your kernels": "record-your-kernel.md"},
+            {"Lint in CI": "lint.md"},
+            {"Debug a hang": "why-hang.md"},
+            {"Use it in PyTorch": "in-your-model.md"},
+            {"Add a GPU": "characterise.md"},
+        ]
+    },
+    {
+        "Explanation": [
+            {"How far to trust it": "the-model.md"},
+            {"Safety": "safety.md"},
+            {"The Hopper kernel": "hopper-kernel.md"},
+            {"Streams, queues and copies": "streams.md"},
+            {"Kernels that stay": "persistent-kernels.md"},
+            {"What machine code keeps": "machine-code.md"},
+            {"What the memory model says": "memory-model.md"},
+            {"Why it is built this way": "design.md"},
+        ]
+    },
+    {
+        "Results": [
+            {"What is claimed": "claims.md"},
+            {"Against measurements": "evidence.md"},
+            {"GPU results": "results.md"},
             {"A transformer layer": "layers.md"},
+            {"Convolutions": "convolutions.md"},
+            {"Two GPUs, and more": "two-gpus.md"},
+            {"The paper's attention": "paper-attention.md"},
             {
                 "Models": [
                     {"GPT-3 145B": "models/gpt3-145b.md"},
@@ -53,49 +97,9 @@ NAV: list[Any] = [
         ]
     },
     {
-        "Correctness": [
-            {"Can a plan deadlock?": "safety.md"},
-            {"Why does it hang?": "why-hang.md"},
-            {"Is the code in order?": "lint.md"},
-            {"What machine code keeps": "machine-code.md"},
-            {"What the memory model says": "memory-model.md"},
-        ]
-    },
-    {
-        "Your kernels": [
-            {"Describe them": "describe-your-kernels.md"},
-            {"Synchronise them": "synchronise-your-kernel.md"},
-            {"Record them": "record-your-kernel.md"},
-        ]
-    },
-    {
-        "On a GPU": [
-            {"In your model": "in-your-model.md"},
-            {"Characterise it": "characterise.md"},
-            {"Results": "results.md"},
-            {"The Hopper kernel": "hopper-kernel.md"},
-            {"The paper's attention": "paper-attention.md"},
-            {"Convolutions": "convolutions.md"},
-            {"Streams, queues and copies": "streams.md"},
-            {"Kernels that stay": "persistent-kernels.md"},
-            {"Two GPUs, and more": "two-gpus.md"},
-        ],
-    },
-    {
-        "Notebooks": [
-            {"All of them": "notebooks/index.html"},
-            {"Nothing to install": "zero-install.md"},
-            {"A course": "course/course.md"},
-            {"What students get wrong": "course/instructors.md"},
-            {"Quiz": "course/quiz.html"},
-            {"Gallery": "gallery.md"},
-        ]
-    },
-    {
         "Project": [
             {"Glossary": "GLOSSARY.md"},
             {"Contributing": "CONTRIBUTING.md"},
-            {"Why it is built this way": "design.md"},
             {"Security": "SECURITY.md"},
             {"Third-party packages": "THIRD_PARTY.md"},
             {"Changelog": "CHANGELOG.md"},

@@ -56,8 +56,11 @@ def run(options: argparse.Namespace) -> int:
         return compare_several(several, options)
     subject = described(options, description)
     pipeline, device, order = subject.pipeline, subject.device, subject.launch_order(options.order)
+    advice = subject.recommended(options.accept, progress("choosing", after_s=3.0))
     words = listed("sync", subject.syncs(options.sync, SYNCS), MOST_COMPARED)
     plans = [parse_plan(name, order) for name in ["stream", *(word for word in words if word != "stream")]]
+    if words == listed("sync", SYNCS, MOST_COMPARED):
+        plans += [advice.option.plan] if advice.option.plan not in plans else []
     result = compare(
         pipeline,
         plans,
@@ -66,7 +69,6 @@ def run(options: argparse.Namespace) -> int:
         subject.costs(order) if subject.file is not None else None,
         progress=progress("predicting", after_s=3.0),
     )
-    advice = subject.recommended(options.accept, progress("choosing", after_s=3.0))
     _draw(options, result, pipeline)
     document = {
         "workload": pipeline.name,
