@@ -61,108 +61,210 @@ def test_every_way_is_right_and_timed_where_there_is_a_link(measured, devices):
         assert notes["stores"]["needs"]
 
 
-def linear_layers(rank, devices, meeting):
-    """One rank of both operators, against the library's product in fp32."""
+CUDA = "cuda"
+EXCHANGED = (("all-reduce", "bf16", False), ("all-reduce", "fp16", True), ("reduce-scatter", "bf16", True))
+
+
+def joined(rank, devices, meeting, backend):
+    """The group, this rank's calls, and what makes operands that all ranks know."""
     import torch.distributed as dist  # in a process of its own
 
     from wavesim_gpu.driver.device import require_cupy
-    from wavesim_gpu.torch.parallel import _Calls
+    from wavesim_gpu.torch.parallel_calls import calls_of
 
     torch.cuda.set_device(devices[rank])
     require_cupy().cuda.Device(devices[rank]).use()
-    dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
+    dist.init_process_group(backend, init_method=f"file://{meeting}", rank=rank, world_size=2)
+    calls = calls_of(dist.group.WORLD)
+    memory = calls.memory(torch.device(CUDA, devices[rank]))
+    memory.peers = ProcessPeers(rank, 2, memory.exchange, may_share=True)
+    generator = torch.Generator(CUDA).manual_seed(0)
 
-    def exchange(mine):
-        told = [None, None]
-        dist.all_gather_object(told, mine)
-        return told
+    def normal(*shape, dtype=torch.bfloat16):
+        return torch.randn(shape, generator=generator, device=CUDA, dtype=dtype)
 
-    calls = _Calls(ProcessPeers(rank, 2, exchange, may_share=True))
-    for name, rows in (("row_parallel_linear", ROWS), ("column_parallel_linear", ROWS // 2)):
-        for seed in range(2):
-            # Both ranks make both operands: each knows what must come out.
-            generator = torch.Generator("cuda").manual_seed(seed)
-            pairs = [
-                [
-                    torch.randn(shape, generator=generator, device="cuda", dtype=torch.bfloat16)
-                    for shape in ((rows, K), (N, K))
-                ]
-                for _ in range(2)
-            ]
-            x, w = pairs[rank]
-            if seed:  # on one rank a view that begins where TMA cannot: both must go the same way
-                x = torch.cat([x.new_zeros(1 - rank), x.flatten()])[1 - rank :].view(x.shape)
-            found = calls.run(name, x, w)
+    return dist, calls, normal
+
+
+def error_of(result, expected):
+    return float((result.float() - expected).abs().max() / expected.abs().max())
+
+
+def choose(calls, kind, x, w, bias=None, way="exchange"):
+    from wavesim_gpu.peers.choice import WayChoice  # where there is PyTorch
+
+    calls.chosen[calls.shape_of(kind, x, w, bias)] = WayChoice(way)
+
+
+def linear_layers(rank, devices, meeting):
+    """Exchanged layers of several shapes over one workspace, in turns, and views that TMA cannot take."""
+    dist, calls, normal = joined(rank, devices, meeting, "gloo")
+    layers = []
+    for number, (kind, word, has_bias) in enumerate(EXCHANGED):
+        dtype = torch.bfloat16 if word == "bf16" else torch.float16
+        rows, n = ROWS if kind == "reduce-scatter" else ROWS - 24, N + 256 * number
+        pairs = [[normal(*shape, dtype=dtype) for shape in ((rows, K), (n, K))] for _ in range(2)]
+        bias = normal(n, dtype=dtype) if has_bias else None
+        total = sum(x.float() @ w.float().T for x, w in pairs) + (bias.float() if has_bias else 0)
+        part = total.chunk(2)[rank] if kind == "reduce-scatter" else total
+        x, w = pairs[rank]
+        if number == 1:  # on one rank views that begin where TMA cannot: both must go the same way
+            x, w = (torch.cat([t.new_zeros(1 - rank), t.flatten()])[1 - rank :].view(t.shape) for t in (x, w))
+        choose(calls, kind, x, w, bias)
+        layers.append((kind, x, w, bias, part, word))
+    for _ in range(3):
+        for kind, x, w, bias, expected, word in layers:
+            out = torch.full_like(expected, float("nan"), dtype=x.dtype)
+            result = calls.run(kind, x, w, bias, out)
             torch.cuda.synchronize()
-            if name == "row_parallel_linear":
-                expected = sum(one.float() @ other.float().T for one, other in pairs)
-            else:
-                expected = torch.cat([one for one, _ in pairs]).float() @ w.float().T
-            error = float((found.float() - expected).abs().max() / expected.abs().max())
-            assert error < TOLERANCE["bf16"], (name, error)
+            assert result is out
+            assert error_of(result, expected) < TOLERANCE[word], (kind, word)
+    assert len(calls.memory(layers[0][1].device).workspaces) == 1
     dist.barrier()
 
 
-def test_linear_layers_over_a_process_group_are_right(devices, tmp_path):
+def test_exchanged_layers_of_several_shapes_share_a_workspace_and_are_right(devices, tmp_path):
     import torch.multiprocessing as processes  # only where there is PyTorch
 
     processes.spawn(linear_layers, (devices, f"{tmp_path}/meeting"), nprocs=2)
 
 
 def operators(rank, devices, meeting):
-    """One rank of the operators as a user calls them: over peer memory, by the library, and refused."""
-    import torch.distributed as dist  # in a process of its own
-
-    from wavesim.errors import DescriptionError
+    """One rank of the operators as a user calls them: eager, on two streams, compiled, differentiated."""
+    from wavesim.errors import DescriptionError  # in a process of its own
     from wavesim_gpu import column_parallel_linear, row_parallel_linear
-    from wavesim_gpu.torch import parallel
 
-    torch.cuda.set_device(devices[rank])
-    dist.init_process_group("cpu:gloo,cuda:nccl", init_method=f"file://{meeting}", rank=rank, world_size=2)
-    generator = torch.Generator("cuda").manual_seed(0)
-
-    def normal(*shape):
-        return torch.randn(shape, generator=generator, device="cuda", dtype=torch.bfloat16)
-
-    xs, ws = [normal(2, 128, K) for _ in range(2)], [normal(4096, K) for _ in range(2)]
+    dist, calls, normal = joined(rank, devices, meeting, "cpu:gloo,cuda:nccl")
+    xs, ws = [normal(2, ROWS, K) for _ in range(2)], [normal(4096, K) for _ in range(2)]
+    x, w = xs[rank], ws[rank]
     total = sum(x.float() @ w.float().T for x, w in zip(xs, ws, strict=True))
-
-    def error(found, expected):
-        return float((found.float() - expected).abs().max() / expected.abs().max())
-
-    first = row_parallel_linear(xs[rank], ws[rank])
+    choose(calls, "all-reduce", x, w)
+    first = row_parallel_linear(x, w)
     kept = first.clone()
-    second = row_parallel_linear(2 * xs[rank], ws[rank])
-    assert error(first, total) < TOLERANCE["bf16"]
-    assert error(second, 2 * total) < TOLERANCE["bf16"]
+    second = row_parallel_linear(2 * x, w)
+    assert error_of(first, total) < TOLERANCE["bf16"]
+    assert error_of(second, 2 * total) < TOLERANCE["bf16"]
     assert torch.equal(first, kept)  # the second call wrote elsewhere
     streams = torch.cuda.current_stream(), torch.cuda.Stream()
     streams[1].wait_stream(streams[0])
     summed = []
     for number in range(20):  # one stream's call does not overtake the other's
         with torch.cuda.stream(streams[number % 2]):
-            summed.append(row_parallel_linear(xs[rank], ws[rank]))
+            summed.append(row_parallel_linear(x, w))
     torch.cuda.synchronize()
     assert all(torch.equal(one, first) for one in summed)
-    (calls,) = [parallel._calls(dist.group.WORLD.group_name)]
-    assert len(calls.memories) == 1  # both went over peer memory
-    few = row_parallel_linear(xs[rank][0, :16], ws[rank])
-    assert error(few, total[0, :16]) < TOLERANCE["bf16"]
-    assert len(calls.memories) == 1  # by the library
-    rows = column_parallel_linear(xs[rank][0], ws[rank])
-    expected = torch.cat([x[0] for x in xs]).float() @ ws[rank].float().T
-    assert error(rows, expected) < TOLERANCE["bf16"]
-    with pytest.raises(DescriptionError, match="no gradient"):
-        row_parallel_linear(xs[rank].requires_grad_(), ws[rank])
-    alone = [dist.new_group([one]) for one in range(2)][rank]
-    with pytest.raises(DescriptionError, match="the group has 1 rank"):
-        row_parallel_linear(xs[rank].detach(), ws[rank], alone)
+    assert torch.equal(torch.compile(row_parallel_linear, fullgraph=True)(x, w), first)
+    for way in ("library", "two-shot", "one-shot"):
+        few = x[0, :16]
+        choose(calls, "all-reduce", few, w, way=way)
+        calls.forget()
+        assert error_of(row_parallel_linear(few, w), total[0, :16]) < TOLERANCE["bf16"], way
+    rows = x[0, : ROWS // 2]
+    for way in ("library", "fused", "copies"):
+        choose(calls, "all-gather", rows, w, way=way)
+        calls.forget()
+        for _ in range(3):
+            expected = torch.cat([one[0, : ROWS // 2] for one in xs]).float() @ w.float().T
+            assert error_of(column_parallel_linear(rows, w), expected) < TOLERANCE["bf16"], way
+    leaf = x.clone().requires_grad_()
+    row_parallel_linear(leaf, w).sum().backward()
+    assert error_of(leaf.grad, w.float().sum(0).expand(x.shape)) < TOLERANCE["bf16"]
+    with pytest.raises(DescriptionError, match="the ranks call with different shapes"):
+        row_parallel_linear(x[0, : ROWS - 8 * rank], w)
     dist.barrier()
 
 
-def test_the_operators_of_two_gpus_are_right_and_refuse_what_they_cannot_do(devices, tmp_path):
+def graphs(rank, devices, meeting):
+    """Two layers in a graph: 10,000 replays with changing operands give the right bits, held up or not."""
+    import time  # in a process of its own
+
+    from wavesim_gpu import row_parallel_linear
+
+    dist, calls, normal = joined(rank, devices, meeting, "cpu:gloo,cuda:nccl")
+    xs, ws = [normal(ROWS, K) for _ in range(2)], [normal(4096, K) for _ in range(2)]
+    x, w, out = xs[rank].clone(), ws[rank], torch.empty(ROWS, 4096, device=CUDA, dtype=torch.bfloat16)
+    choose(calls, "all-reduce", x, w)
+    right = [row_parallel_linear(sign * x, w).clone() for sign in (1, -1)]
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        row_parallel_linear(x, w, out=out)
+        x.neg_()
+    wrong = torch.zeros((), device=CUDA, dtype=torch.int64)
+    for number in range(10_000):
+        graph.replay()
+        wrong += (out != right[number % 2]).sum()
+        if number % 1000 == 500 * rank:
+            torch.cuda.synchronize()
+            time.sleep(0.02)
+    assert int(wrong) == 0
+    row_parallel_linear(x, w)  # tells of a wait that gave up
+    dist.barrier()
+
+
+def overlapping(rank, devices, meeting):
+    """Two graphs that are replayed at the same time take one number of a call: the next call refuses."""
+    from wavesim.errors import DeadlockError  # in a process of its own
+
+    in_seconds(3.0)
+    _, calls, normal = joined(rank, devices, meeting, "cpu:gloo,cuda:nccl")
+    x, w = normal(ROWS, K), normal(4096, K)
+    choose(calls, "all-reduce", x, w)
+    calls.run("all-reduce", x, w, None, None)
+    torch.cuda.synchronize()
+    both = []
+    for _ in range(2):
+        both.append((torch.cuda.CUDAGraph(), torch.cuda.Stream()))
+        with torch.cuda.graph(both[-1][0], stream=both[-1][1]):
+            for _ in range(50):
+                calls.run("all-reduce", x, w, None, None)
+    for graph, stream in both:
+        with torch.cuda.stream(stream):
+            graph.replay()
+    torch.cuda.synchronize()
+    with pytest.raises(DeadlockError, match=r"at the same time|of rank"):
+        calls.run("all-reduce", x, w, None, None)
+
+
+def in_seconds(limit_s):
+    """Waits of this process give up sooner."""
+    from wavesim_gpu.peers import options  # in a process of its own
+    from wavesim_gpu.torch import parallel_ways
+
+    parallel_ways.options_named = lambda word: options.options_named(word, limit_s=limit_s)
+
+
+def late(rank, devices, meeting):
+    """A rank that comes late is waited for; where it never comes the other says what it waits for."""
+    import time  # in a process of its own
+
+    from wavesim.errors import DeadlockError
+
+    in_seconds(3.0)
+    dist, calls, normal = joined(rank, devices, meeting, "cpu:gloo,cuda:nccl")
+    x, w = normal(ROWS, K), normal(4096, K)
+    choose(calls, "all-reduce", x, w)
+    first = calls.run("all-reduce", x, w, None, None)
+    torch.cuda.synchronize()
+    dist.barrier()
+    if rank:
+        time.sleep(1.0)
+    second = calls.run("all-reduce", x, w, None, None)
+    torch.cuda.synchronize()
+    assert torch.equal(first, second)
+    dist.barrier()
+    if rank:
+        return  # and ends
+    lost = calls.run("all-reduce", x, w, None, None)
+    torch.cuda.synchronize()
+    assert lost.isnan().any()
+    with pytest.raises(DeadlockError, match="of rank 1"):
+        calls.run("all-reduce", x, w, None, None)
+
+
+@pytest.mark.parametrize("part", [operators, graphs, late, overlapping], ids=lambda part: part.__name__)
+def test_the_operators_of_two_gpus(part, devices, tmp_path):
     import torch.multiprocessing as processes  # only where there is PyTorch
 
     if len(set(devices)) < 2:
         pytest.skip("NCCL takes a GPU for each rank")
-    processes.spawn(operators, (devices, f"{tmp_path}/meeting"), nprocs=2)
+    processes.spawn(part, (devices, f"{tmp_path}/meeting"), nprocs=2)

@@ -24,6 +24,7 @@ from wavesim_gpu.bench.kinds.two_gpus.turns import TOLERANCE
 from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.driver.element_types import to_float32
 from wavesim_gpu.peers.clock_offset import measured_offset
+from wavesim_gpu.peers.exchange_linear import ExchangeLinear, Workspace
 from wavesim_gpu.peers.groups import LocalPeers
 from wavesim_gpu.peers.options import CallOptions
 from wavesim_gpu.peers.peer_trace import recorded_call
@@ -207,3 +208,54 @@ def test_a_recorded_call_is_one_trace_of_all_ranks(group, tmp_path):
         for row in np.flatnonzero(trace.rows_of(f"gemm.sum@{rank}")):
             ready = trace.end_ns[made & (trace.y == trace.y[row])].max()
             assert trace.end_ns[row] >= ready - trace.header.parameters["clock_error_ns"]
+
+
+def test_prepared_layers_of_two_shapes_share_a_workspace_and_write_where_the_caller_wants(group):
+    shapes = [("two-shot, exchange", 1000), ("reduce-scatter, exchange", 1024), ("two-shot, exchange", 640)]
+    layers = []
+    for seed, (kind, m) in enumerate(shapes):
+        case, program = program_of(group, kind, seed, m=m)
+        layers.append((case, program.problem, program.operands))
+    workspace = Workspace(group, (4 << 20, 1024))
+    options = CallOptions("exchange", limit_s=2.0)
+    prepared = [
+        {
+            rank: ExchangeLinear(workspace, rank, problem, options, int(operands[rank].b.data.ptr))
+            for rank in group.ranks
+        }
+        for _, problem, operands in layers
+    ]
+    for _ in range(50):
+        outs = []
+        for (_, problem, operands), calls in zip(layers, prepared, strict=True):
+            rows = problem.m // (2 if problem.collective.kind == "reduce-scatter" else 1)
+            outs.append({})
+            for rank in group.ranks:
+                with group.on(rank) as cupy:
+                    outs[-1][rank] = cupy.full((rows, problem.n), 0x7FFF, np.uint16)
+                    cupy.cuda.Device().synchronize()
+                    stream = group.streams_of(rank)[0].ptr
+                    calls[rank].launch(int(operands[rank].a.data.ptr), int(outs[-1][rank].data.ptr), stream)
+        group.barrier()
+        for (case, problem, _), out in zip(layers, outs, strict=True):
+            for rank in group.ranks:
+                with group.on(rank) as cupy:
+                    error = relative_error(cupy, out[rank], expected_of(cupy, case, rank), problem.dtype)
+                    assert error < TOLERANCE[problem.dtype]
+    for rank in group.ranks:
+        workspace.check(rank)
+
+
+def test_a_prepared_call_whose_other_rank_does_not_come_is_told_by_the_next(group):
+    _, program = program_of(group, "two-shot, exchange", 0)
+    operands, workspace = program.operands[0], Workspace(group, (4 << 20, 1024))
+    call = ExchangeLinear(
+        workspace, 0, program.problem, CallOptions("exchange", limit_s=0.5), int(operands.b.data.ptr)
+    )
+    with group.on(0) as cupy:
+        out = cupy.zeros((program.problem.m, program.problem.n), np.uint16)
+        addresses = int(operands.a.data.ptr), int(out.data.ptr), group.streams_of(0)[0].ptr
+        call.launch(*addresses)
+        group.streams_of(0)[0].synchronize()
+        with pytest.raises(DeadlockError, match="of rank 1"):
+            call.launch(*addresses)

@@ -27,6 +27,7 @@ constexpr int touched[] = {0, 32};  // vectors of a tile that the first lanes of
 // A rank's memory, all of which the other may write.
 struct Rank {
     std::vector<uint4> staging = std::vector<uint4>(2 * ranks * m * width), out = std::vector<uint4>(m * width);
+    std::vector<uint4> sums = std::vector<uint4>(m * width);  // of an exchange: what the other adds up
     unsigned arrived[ranks * tiles] = {}, finished[tiles] = {}, done[ranks] = {}, calls[2] = {};
     peers::Errors errors{};
     std::vector<int> order;
@@ -83,8 +84,10 @@ void exchange_tiles(int rank, unsigned epoch) {
     const int other = 1 - rank, parity = has_parities ? epoch & 1 : 0;
     Rank &own = all[rank], &peer = all[other];
     peers::Exchange c{};
-    c.arrived = peer.arrived + rank * tiles, c.finished = peer.finished, c.own_finished = own.finished, c.out = own.out.data();
+    c.arrived = peer.arrived + rank * tiles, c.finished = peer.finished, c.own_finished = own.finished;
+    c.out = own.out.data(), c.sums = own.sums.data();
     c.peers = own.params.peers, c.tiles = {m, n, tile_m, tile_n, columns, ranks, 1, 0};
+    if (cusync::is_leader()) peers::enter_block(c.peers);
     const peers::Turns turns{1, columns};  // a rank has a row of tiles
     for (int position = blockIdx.x; threadIdx.x == 0 && position < tiles; position += blocks) {
         host::step();
@@ -95,16 +98,16 @@ void exchange_tiles(int rank, unsigned epoch) {
             if (c.is_own(x, y)) {
                 const uint4 come = own.staging[(parity * ranks + other) * m * width + place(tile, at)];
                 const uint4 sum = vector_of(number_of(come) + made(rank, tile, epoch));
-                own.out[place(tile, at)] = sum, peer.out[place(tile, at)] = sum;
+                own.out[place(tile, at)] = sum, peer.sums[place(tile, at)] = sum;
             } else {
                 peer.staging[(parity * ranks + rank) * m * width + place(tile, at)] = vector_of(made(rank, tile, epoch));
             }
         }
         peers::post(c.words_of(x, y) + tile, epoch);
     }
-    peers::wait_for_sums(c, epoch);
+    peers::take_sums(c, epoch, static_cast<int>(threadIdx.x) / 32, warps);
     __syncthreads();
-    if (cusync::is_leader()) peers::retire_block(c.peers, epoch);
+    if (cusync::is_leader()) peers::retire_block<true>(c.peers, epoch);
 }
 
 // What the GEMM's epilogue warps do: store a tile, then post it, at its owner.

@@ -109,6 +109,8 @@ OPTIONAL = {
     ("library_ways.py", "kraken"),
     ("torch_operator.py", "torch"),
     ("parallel.py", "torch"),
+    ("parallel_calls.py", "torch"),
+    ("parallel_ways.py", "torch"),
     ("outputs.py", "torch"),
     ("profiled.py", "torch"),
     ("rank.py", "torch"),

@@ -1,61 +1,124 @@
-"""Whether a product goes over peer memory, how, and in which tiles; else a library's product and collective.
+"""Which way a linear layer over two GPUs is computed where nobody has timed it: ours, or which library's.
 
-Example: an all-reduce after 2,048 x 4,096 x 8,192 on two Hopper GPUs goes over peer memory, in 128 x 256;
-with 64 rows NCCL takes it. Only what all ranks see alike may decide: shapes, types, the kind of GPU.
+Example: an all-reduce after 64 x 4,096 x 8,192 goes by PyTorch's symmetric memory; in fp16, which that does
+not take, by NCCL. Only what all ranks see alike may decide:
+shapes, types, the kind of GPU.
 
-Source: what was fastest on two H200s for the measured product nearest to it, `choice.toml`, which
-`wavesim_gpu.bench.kinds.two_gpus.choices` makes of the recorded times (docs/two-gpus.md). Of narrower or less
-deep products, and of fewer rows, nothing is known or the library was faster, so that it takes them.
+Source: `choice.toml`, times measured on two H200s. Ours is chosen where it was faster than the library at
+each of the nearest measured shapes, once the kernel as it is now `is_timed`;
+`wavesim_gpu.torch.tune_parallel_linear` measures instead.
 """
 
 from dataclasses import dataclass
 from functools import cache
 from math import log2
 from pathlib import Path
+from typing import Any
 
 from wavesim.safe_io.documents import read_toml
+from wavesim.work.collective import Kind
 from wavesim_gpu.peers.problem import UNIT
 
 HOPPER = (9, 0)
 RANKS = 2  # more were not measured
-FEWEST_ROWS = {"all-reduce": 128, "reduce-scatter": 512, "all-gather": 512}
-FEWEST_COLUMNS, FEWEST_DEPTH = 4096, 1408  # the least that were measured
 USUAL_TILE = (128, 256)
-LIBRARY = "library"
-CHOICES = Path(__file__).with_suffix(".toml")
-
+NEIGHBOURS = 2
+EXCHANGE, LIBRARY, FUSED, ONE_SHOT, TWO_SHOT, COPIES = (
+    "exchange", "library", "fused", "one-shot", "two-shot", "copies"
+)  # fmt: skip
+# By collective: those that a shape may take, best known first.
+WAYS: dict[str, tuple[str, ...]] = {
+    "all-reduce": (TWO_SHOT, ONE_SHOT, LIBRARY),
+    "reduce-scatter": (LIBRARY, FUSED),
+    "all-gather": (LIBRARY, FUSED, COPIES),
+}
 Size = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class PeerChoice:
-    """`way`: as `options_named` reads it, or `LIBRARY`. `tile`: rows and columns."""
+class LinearShape:
+    """What all ranks must have alike. (m, n, k) is one rank's GEMM: k is its part where sums follow."""
+
+    kind: Kind
+    m: int
+    n: int
+    k: int
+    dtype: str  # "fp16" or "bf16"
+    ranks: int = RANKS
+    has_bias: bool = False
+
+    @property
+    def size(self) -> Size:
+        """Rows, columns and depth."""
+        return self.m, self.n, self.k
+
+
+@dataclass(frozen=True)
+class WayChoice:
+    """`way` is one of the names above, with ":132" behind `exchange` as `options_named` reads it."""
 
     way: str
-    tile: tuple[int, int]
+    tile: tuple[int, int] = USUAL_TILE
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether our kernel computes it."""
+        return self.way.startswith(EXCHANGE)
 
 
-def choice_of(kind: str, size: Size, ranks: int, capability: tuple[int, int]) -> PeerChoice:
-    """`size` is (m, n, k) of one rank's product; `kind` that of a `Collective`.
+def choice_of(shape: LinearShape, capability: tuple[int, int]) -> WayChoice:
+    """By the measured times of the nearest shapes."""
+    table, library = _table(), _library_of(shape, capability)
+    is_large = shape.m >= table["fewest_rows"]
+    if not table["is_timed"] or not is_large or not takes_exchange(shape, capability):
+        return WayChoice(library)
+    by_distance = sorted(table["rows"], key=lambda row: (_distance(row[:3], shape.size), row[:3]))
+    near = by_distance[:NEIGHBOURS]
+    column = "symmetric" if shape.dtype == "bf16" else "nccl"
+    if min(_gain(row, column) for row in near) < table["least_gain"]:
+        return WayChoice(library)
+    _, _, _, way, *tile = near[0][:6]
+    tile = tile if fits_tile(shape, (tile[0], tile[1])) else USUAL_TILE
+    return WayChoice(way, (tile[0], tile[1])) if fits_tile(shape, (tile[0], tile[1])) else WayChoice(library)
 
-    Of the nearest product that was measured, among those in tiles that each rank has whole rows of.
-    """
-    m, n, k = size
-    is_known = (
-        capability == HOPPER
-        and ranks == RANKS
-        and m >= FEWEST_ROWS[kind]
-        and n >= FEWEST_COLUMNS
-        and k >= FEWEST_DEPTH
-        and n % UNIT == 0
-        and k % UNIT == 0
-    )
-    found = [
-        (_distance(one, size), number, choice)
-        for number, (one, choice) in enumerate(_choices().get(kind, ()))
-        if is_known and (kind == "all-reduce" or m % (ranks * choice.tile[0]) == 0)
-    ]
-    return min(found)[2] if found else PeerChoice(LIBRARY, USUAL_TILE)
+
+def takes_exchange(shape: LinearShape, capability: tuple[int, int]) -> bool:
+    """Whether `exchange` computes it at all: two Hopper GPUs, sums, whole vectors."""
+    is_shape = shape.kind != "all-gather" and shape.n % UNIT == 0 and shape.k % UNIT == 0
+    return capability == HOPPER and shape.ranks == RANKS and is_shape and shape.m > 0 and shape.k > 0
+
+
+def fits_tile(shape: LinearShape, tile: tuple[int, int]) -> bool:
+    """Whether each rank has rows of tiles: of a reduce-scatter whole ones, as many as the other."""
+    if shape.kind == "reduce-scatter":
+        return shape.m % (RANKS * tile[0]) == 0
+    return shape.m > tile[0]
+
+
+def candidates_of(shape: LinearShape, capability: tuple[int, int]) -> list[WayChoice]:
+    """All that `tune` times: the libraries', then ours in each tile that is known to be fast."""
+    ways = [WayChoice(way) for way in WAYS[shape.kind] if way == LIBRARY or shape.dtype == "bf16"]
+    if takes_exchange(shape, capability):
+        tiles = sorted({(row[3], (row[4], row[5])) for row in _table()["rows"]})
+        ways += [WayChoice(way, tile) for way, tile in tiles if fits_tile(shape, tile)]
+    return ways
+
+
+def _library_of(shape: LinearShape, capability: tuple[int, int]) -> str:
+    """Symmetric memory takes bf16 alone, and whole vectors for each rank."""
+    outputs, is_measured = shape.m * shape.n, (shape.ranks, capability) == (RANKS, HOPPER)
+    is_taken = shape.kind == "all-reduce" and shape.dtype == "bf16" and outputs % (UNIT * shape.ranks) == 0
+    if not is_measured or not is_taken or not outputs:
+        return LIBRARY
+    is_small = outputs * 2 <= _table()["one_shot_bytes"]
+    return ONE_SHOT if is_small else TWO_SHOT
+
+
+def _gain(row: Any, library: str) -> float:
+    columns = _table()["columns"]
+    m, n = row[:2]
+    own = row[columns.index(EXCHANGE)] + 2 * m * n / _table()["copied_bytes_per_us"]
+    return float(row[columns.index(library)] / own)
 
 
 def _distance(one: Size, other: Size) -> float:
@@ -63,8 +126,5 @@ def _distance(one: Size, other: Size) -> float:
 
 
 @cache
-def _choices() -> dict[str, list[tuple[Size, PeerChoice]]]:
-    found: dict[str, list[tuple[Size, PeerChoice]]] = {}
-    for kind, m, n, k, way, rows, columns in read_toml(CHOICES)["rows"]:
-        found.setdefault(kind, []).append(((m, n, k), PeerChoice(way, (rows, columns))))
-    return found
+def _table() -> dict[str, Any]:
+    return dict(read_toml(Path(__file__).with_suffix(".toml")))

@@ -10,13 +10,18 @@ from wavesim_gpu.kernels.gemm.sm90.parameters import LAYER_PARAMS, PARAMS
 
 MAX_RANKS = 8
 MAX_WAITERS = 64
-FACTS = ("arrived", "finished", "done", "sent")  # semaphores.cuh, Fact
+FACTS = ("arrived", "finished", "done", "sent", "alone")  # semaphores.cuh, Fact
 
 WAITER = np.dtype(
     [(name, "<i4") for name in ("fact", "source", "unit", "sm")] + [("seen", "<u4"), ("awaited", "<u4")]
 )
 # semaphores.cuh, Errors.
-ERRORS = np.dtype([("aborted", "<u4"), ("waiter_count", "<u4"), ("waiters", WAITER, (MAX_WAITERS,))])
+ERRORS = np.dtype(
+    [
+        *(("aborted", "<u4"), ("waiter_count", "<u4"), ("waiters", WAITER, (MAX_WAITERS,))),
+        *(("told", "<u8"), ("begun", "<u4"), ("reserved", "<u4")),
+    ]
+)
 
 RANK_MEMORY = np.dtype([("done", "<u8"), ("errors", "<u8")])
 
@@ -57,10 +62,10 @@ EXCHANGE = np.dtype(
     {
         "names": [
             *("sent", "own_out", "other_out", "arrived", "finished", "own_finished", "out"),
-            *("peers", "tiles", "kept_row"),
+            *("peers", "tiles", "kept_row", "sums"),
         ],
-        "formats": [*["V128"] * 3, *["<u8"] * 4, PEER_PARAMS, TILES, "<i4"],
-        "offsets": [0, 128, 256, 384, 392, 400, 408, 416, 576, 608],
+        "formats": [*["V128"] * 3, *["<u8"] * 4, PEER_PARAMS, TILES, "<i4", "<u8"],
+        "offsets": [0, 128, 256, 384, 392, 400, 408, 416, 576, 608, 616],
         "itemsize": 640,
     }
 )
@@ -145,7 +150,7 @@ PING_PONG_PARAMS = np.dtype(
     + [(name, "<i4") for name in ("rounds", "begins")]
 )
 
-assert ERRORS.itemsize == 1544
+assert ERRORS.itemsize == 1560
 assert PEER_PARAMS.itemsize == 160
 assert TILES.itemsize == 32
 assert REDUCE_PARAMS.itemsize == 384

@@ -164,6 +164,11 @@ def require_way(problem: SharedGemm, options: CallOptions) -> None:
         )
     if options.way == "exchange":
         _require_exchange(problem)
+    elif problem.has_bias:
+        raise DescriptionError(
+            f"SharedGemm: has a bias, which by way {options.way} every rank would add once. Use exchange, or "
+            "add it afterwards"
+        )
     if options.way == "copies" and problem.share == 0:
         raise DescriptionError(
             "SharedGemm: chunk_rows is 0, columns of tiles in turns; the copy engine takes rows. Use 1 or "

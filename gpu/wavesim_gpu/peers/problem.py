@@ -90,8 +90,6 @@ class SharedGemm:
                 f"{what} m is {self.m}; for {self.collective.kind} over {self.ranks} ranks it must be a "
                 f"multiple of {self.ranks * self.tile_m}, whole tiles for each. Pad the rows, or use NCCL"
             )
-        if self.has_bias and self.collective.kind != "all-gather":
-            raise DescriptionError(f"{what} has a bias, which every rank would add once. Add it afterwards")
         self._require_chunks(what)
         if self.following is not None:
             self._require_following(what, self.following)

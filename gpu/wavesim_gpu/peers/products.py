@@ -4,7 +4,7 @@ Example: of a chain of all-reduce, norm and product, `scatter_gemm` makes the fi
 the second, whose tiles wait for the rows that the norm finishes on whatever rank.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from wavesim_gpu.kernels.gemm.sm90.tile_config import TILE_CONFIGS, TILE_K, Wgmm
 from wavesim_gpu.peers import layout as records
 from wavesim_gpu.peers.problem import SharedGemm, turns_of
 from wavesim_gpu.peers.rank_view import RankView, is_bf16
-from wavesim_gpu.peers.regions import ELEMENT, WORD
+from wavesim_gpu.peers.regions import ELEMENT
 
 GEMM = SOURCES / "gemm.cu"
 # gemm_part.cuh: tiles go to who adds them; to the other of two ranks, and are added here; A comes from ranks.
@@ -60,7 +60,8 @@ def scatter_gemm(view: RankView) -> PeerProduct:
 def exchange_gemm(view: RankView) -> PeerProduct:
     """The product of one of two ranks whose epilogue adds what the other has sent."""
     problem, own, rank, other = view.problem, view.operands, view.rank, 1 - view.rank
-    size, apart = (view.parities, problem.m, problem.n), problem.ranks * problem.m * problem.n
+    size = (view.parities, problem.m, problem.n)
+    apart = view.memory.layout.sizes["staging"] // view.parities // ELEMENT  # of whatever shape the calls are
 
     def staged(place: int, *, outside_is_nan: bool = False) -> Any:
         return encode_sequences(
@@ -73,21 +74,23 @@ def exchange_gemm(view: RankView) -> PeerProduct:
     c, residual = record["c"], record["residual"]
     for part in (c, residual):
         part["peers"], part["tiles"] = view.peer_params(), view.tiles()
-    c["sent"], c["arrived"] = staged(view.staging(other)), view.arrived(other)
-    c["out"], kept = view.own("out"), problem.m
+    c["sent"] = staged(view.memory.address(rank, other, "staging"))
+    c["arrived"] = view.memory.address(rank, other, "arrived")
+    c["out"], kept = own.c, problem.m
     if problem.collective.kind == "reduce-scatter":
         kept, c["kept_row"] = problem.m // problem.ranks, rank * problem.share * problem.tile_m
     else:
         c["own_finished"], c["finished"] = view.memory.addresses(rank, "finished")[:: 1 - 2 * rank]
-        there = view.memory.address(rank, other, "out")
+        there, c["sums"] = view.memory.address(rank, other, "sums"), view.own("sums")
         c["other_out"] = encode(there, (kept, problem.n), (PANEL, PANEL), problem.dtype)
-    c["own_out"] = encode(view.own("out"), (kept, problem.n), (PANEL, PANEL), problem.dtype)
-    coming = view.own("staging") + other * problem.m * problem.n * ELEMENT
+    c["own_out"] = encode(own.c, (kept, problem.n), (PANEL, PANEL), problem.dtype)
+    coming = view.own("staging")
     residual["sent"], residual["missing"] = staged(coming), staged(coming, outside_is_nan=True)
-    residual["arrived"] = view.own("arrived") + WORD * other * problem.tiles
-    # Nothing is stored to C; a map is encoded all the same.
-    places = {"a": own.a, "b": own.b, "c": view.own("staging")}
-    return _product(view, problem.gemm, (problem.pipeline, problem.plan), record, places, view.blocks.gemm)
+    residual["arrived"] = view.own("arrived")
+    # Nothing is stored to C; a map is encoded all the same. Of two biases that are added one is enough.
+    places = {"a": own.a, "b": own.b, "c": view.own("staging"), "bias": own.bias}
+    gemm = replace(problem.gemm, has_bias=problem.has_bias and rank == 0)
+    return _product(view, gemm, (problem.pipeline, problem.plan), record, places, view.blocks.gemm)
 
 
 def gather_gemm(view: RankView) -> PeerProduct:
@@ -178,6 +181,6 @@ def gemm_expression(
     if has_bias:
         form = f"Form<Activation::none, Order::{problem.b_order}, true"
     if params == EXCHANGE:
-        form = f"Form<Activation::none, Order::{problem.b_order}, false, false, true"
+        form = f"Form<Activation::none, Order::{problem.b_order}, {str(has_bias).lower()}, false, true"
     kinds = f"{config.name}, {is_bf16(problem)}, PeerForm<{form}>, {params}>"
     return f"gemm_with_peers<{kinds}, generated::stage>"

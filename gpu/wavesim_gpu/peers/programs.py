@@ -186,12 +186,12 @@ class SharedGemmProgram:
         return launch
 
     def _out(self, rank: int, cupy: Any) -> Any:
-        """The result on a rank: for sums, memory that other ranks store to. 16-bit words for bf16."""
+        """The result on a rank: for most sums, memory that other ranks store to. 16-bit words for bf16."""
         problem = self.problem
         kind = np.float16 if problem.dtype == "fp16" else np.uint16
-        if problem.gathers:
-            return cupy.zeros((problem.m, problem.n), kind)
         rows = problem.m // (problem.ranks if problem.collective.kind == "reduce-scatter" else 1)
+        if problem.gathers or self.options.way == "exchange":
+            return cupy.zeros((rows, problem.n), kind)
         return self._view(rank, cupy, "out", (rows, problem.n), kind)
 
     def _view_of(self, rank: int, cupy: Any) -> RankView:

@@ -25,7 +25,9 @@ def parities_of(way: Way) -> int:
 def layout_of(problem: SharedGemm, way: Way = "stores") -> PeerLayout:
     """The regions of a call. Tiles that blocks or the copy engine send lie in `outbox` first."""
     tiles, ranks, matrix = problem.tiles, problem.ranks, problem.m * problem.n * ELEMENT
-    sizes = {"done": WORD * ranks, "errors": ERRORS.itemsize, "calls": 2 * WORD}
+    if way == "exchange":
+        return exchange_layout(matrix, tiles)
+    sizes = _words_of_calls(ranks)
     if problem.gathers:
         gathered = problem.gathered
         return PeerLayout(
@@ -46,6 +48,21 @@ def layout_of(problem: SharedGemm, way: Way = "stores") -> PeerLayout:
     return PeerLayout(sizes)
 
 
+def exchange_layout(matrix: int, tiles: int) -> PeerLayout:
+    """The regions of calls of two ranks that exchange, of at most so many bytes of outputs and so many tiles.
+
+    Calls of different shapes may have them in turns: where an odd call's tiles lie does not depend on the
+    shape, and all words hold numbers of calls.
+    """
+    words = {"arrived": 2 * WORD * tiles, "finished": WORD * tiles}
+    return PeerLayout(_words_of_calls(2) | words | {"staging": 2 * matrix, "sums": matrix})
+
+
+def _words_of_calls(ranks: int) -> dict[str, int]:
+    """Words that are where they are in every layout."""
+    return {"done": WORD * ranks, "errors": ERRORS.itemsize, "calls": 2 * WORD}
+
+
 def require_room(memory: SharedMemory, problem: SharedGemm, way: Way) -> None:
     """Raises `DescriptionError` for memory that was made for another call: kernels would store outside of
     it, on all ranks.
@@ -60,6 +77,12 @@ def failure(problem: SharedGemm, rank: int, found: Any, limit_s: float) -> Deadl
     count = min(int(found["waiter_count"]), MAX_WAITERS)
     waiters = tuple(_waiter(problem, rank, row) for row in found["waiters"][:count])
     by = int(found["aborted"]) - 1
+    if any(waiter.semaphore.startswith("alone") for waiter in waiters):
+        return DeadlockError(
+            (),
+            detail=f"rank {by} ran two calls that share a workspace at the same time, as two graphs "
+            "in flight do; their outputs are not to be used. Start again, and replay graphs one by one",
+        )
     return DeadlockError(
         waiters,
         detail=f"rank {by} gave up first, after {limit_s:g} s. A rank has ended, or came later than "

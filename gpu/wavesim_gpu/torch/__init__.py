@@ -6,7 +6,8 @@ Example: `print(wavesim_gpu.torch.optimize(model))` lists what it swapped and wh
 
 from wavesim_gpu.torch.direct import mlp
 from wavesim_gpu.torch.modules import Mlp
+from wavesim_gpu.torch.parallel import tune_parallel_linear
 from wavesim_gpu.torch.report import OptimizeReport
 from wavesim_gpu.torch.swap import optimize, restore
 
-__all__ = ["Mlp", "OptimizeReport", "mlp", "optimize", "restore"]
+__all__ = ["Mlp", "OptimizeReport", "mlp", "optimize", "restore", "tune_parallel_linear"]

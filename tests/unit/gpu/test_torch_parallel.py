@@ -1,6 +1,7 @@
 """Linear layers over a process group, with gloo on the CPU: results, shapes, the fallback, and bad calls."""
 
-from types import SimpleNamespace
+import warnings
+from functools import partial
 
 import pytest
 
@@ -18,39 +19,69 @@ RANKS = 2
 def _rank(rank, path):
     dist.init_process_group("gloo", init_method=f"file://{path}", rank=rank, world_size=RANKS)
     torch.manual_seed(0)
-    x, w = torch.randn(6, 16), torch.randn(10, 16)
-    part = slice(8 * rank, 8 * rank + 8)
-    summed = wavesim_gpu.row_parallel_linear(x[:, part], w[:, part])
-    torch.testing.assert_close(summed, x @ w.T, rtol=1e-4, atol=1e-4)
-    outputs = slice(5 * rank, 5 * rank + 5)
-    gathered = wavesim_gpu.column_parallel_linear(x[3 * rank : 3 * rank + 3], w[outputs])
-    torch.testing.assert_close(gathered, x @ w[outputs].T, rtol=1e-4, atol=1e-4)
-    cube = wavesim_gpu.row_parallel_linear(x[:, part].reshape(2, 3, 8), w[:, part], dist.group.WORLD)
-    torch.testing.assert_close(cube, (x @ w.T).reshape(2, 3, 10), rtol=1e-4, atol=1e-4)
+    x, w, bias = torch.randn(6, 16), torch.randn(10, 16), torch.randn(10)
+    part, rows, outputs = (slice(side * rank, side * rank + side) for side in (8, 3, 5))
+    close = partial(torch.testing.assert_close, rtol=1e-4, atol=1e-4)
+    row, column = wavesim_gpu.row_parallel_linear, wavesim_gpu.column_parallel_linear
+    close(row(x[:, part], w[:, part]), x @ w.T)
+    close(row(x[:, part], w[:, part], bias=bias), x @ w.T + bias)
+    close(row(x[:, part], w[:, part], scatter=True), (x @ w.T)[rows])
+    close(column(x[rows], w[outputs]), x @ w[outputs].T)
+    close(column(x[rows], w[outputs], bias=bias[outputs]), x @ w[outputs].T + bias[outputs])
+    close(row(x[:, part].reshape(2, 3, 8), w[:, part], dist.group.WORLD), (x @ w.T).reshape(2, 3, 10))
+    out = torch.empty(6, 10)
+    assert row(x[:, part], w[:, part], out=out) is out
+    close(out, x @ w.T)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert row(x[:, part], w[:, part]).dtype == torch.bfloat16
+    _require_gradients(rank, x, w, bias, close)
+    compiled = torch.compile(lambda x, w: row(x, w, scatter=True), backend="aot_eager", fullgraph=True)
+    close(compiled(x[:, part], w[:, part]), (x @ w.T)[rows])
     with torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True):
-        fake = wavesim_gpu.column_parallel_linear(torch.empty(4, 16), torch.empty(10, 16))
-    assert fake.shape == (8, 10)
-    for wrong, word in (
-        ((x, w[:, :8]), "x's last side"),
-        ((x.half(), w), "must be alike"),
-        ((x.requires_grad_(), w), "no gradient"),
+        assert column(torch.empty(4, 16), torch.empty(10, 16)).shape == (8, 10)
+    for call, wrong, named, word in (
+        (row, (x, w[:, :8]), {}, "x's last side"),
+        (row, (x.half(), w), {}, "must be alike"),
+        (row, (x, w), {"bias": bias[:4]}, r"bias is \(4,\)"),
+        (row, (x, w), {"out": out[:4]}, r"out is \(4, 10\)"),
+        (row, (x[:5], w), {"scatter": True}, "5 rows"),
+        (row, (x.clone().requires_grad_(), w), {"out": out}, "a gradient is needed"),
+        (row, (torch.randn(2, 2, 16), w), {"scatter": True}, "has 3 dimensions"),
+        (column, (torch.randn(2, 2, 16), w), {}, "has 3 dimensions"),
     ):
         with pytest.raises(DescriptionError, match=word):
-            wavesim_gpu.row_parallel_linear(*wrong)
-    with pytest.raises(DescriptionError, match="has 3 dimensions"):
-        wavesim_gpu.column_parallel_linear(torch.randn(2, 2, 16), w)
+            call(*wrong, **named)
     alone = [dist.new_group([one]) for one in range(RANKS)][rank]
     with pytest.raises(DescriptionError, match="the group has 1 rank"):
-        wavesim_gpu.row_parallel_linear(torch.randn(2, 16), w, alone)
+        row(torch.randn(2, 16), w, alone)
     dist.destroy_process_group()
 
 
-def test_two_processes_sum_gather_and_refuse(tmp_path):
+def _require_gradients(rank, x, w, bias, close):
+    """Of each operator those of one process that has everything, or this rank's part of them."""
+    weight = torch.randn(6, 10)
+    leaves = [one.clone().requires_grad_() for one in (x, w, bias)]
+    ((leaves[0] @ leaves[1].T + leaves[2]) * weight).sum().backward()
+    whole = [one.grad for one in leaves]
+    part, rows, outputs = (slice(side * rank, side * rank + side) for side in (8, 3, 5))
+    for scatter in (False, True):
+        own = [one.clone().requires_grad_() for one in (x[:, part], w[:, part], bias)]
+        result = wavesim_gpu.row_parallel_linear(own[0], own[1], bias=own[2], scatter=scatter)
+        (result * (weight[rows] if scatter else weight)).sum().backward()
+        for tensor, expected in zip(own, (whole[0][:, part], whole[1][:, part], whole[2]), strict=True):
+            close(tensor.grad, expected)
+    own = [one.clone().requires_grad_() for one in (x[rows], w[outputs], bias[outputs])]
+    (wavesim_gpu.column_parallel_linear(own[0], own[1], bias=own[2]) * weight[:, outputs]).sum().backward()
+    for tensor, expected in zip(own, (whole[0][rows], whole[1][outputs], whole[2][outputs]), strict=True):
+        close(tensor.grad, expected)
+
+
+def test_two_processes_sum_scatter_gather_differentiate_and_refuse(tmp_path):
     mp.spawn(_rank, (str(tmp_path / "meeting"),), nprocs=RANKS)
 
 
 def test_a_view_that_begins_where_tma_cannot_is_copied_and_others_are_not():
-    from wavesim_gpu.torch.parallel import aligned  # where there is PyTorch
+    from wavesim_gpu.torch.parallel_ways import aligned  # where there is PyTorch
 
     whole = torch.arange(33, dtype=torch.float16)
     for view in (whole[:32], whole[8:32]):
@@ -62,55 +93,60 @@ def test_a_view_that_begins_where_tma_cannot_is_copied_and_others_are_not():
         assert torch.equal(found, view)
 
 
-def test_calls_on_two_streams_come_one_after_the_other(monkeypatch):
-    from wavesim_gpu.peers.choice import PeerChoice  # where there is PyTorch
-    from wavesim_gpu.torch import parallel
+def test_a_call_on_another_stream_waits_for_the_stream_before_but_not_while_it_is_captured(monkeypatch):
+    from wavesim_gpu.torch.parallel_ways import GroupMemory  # where there is PyTorch
 
     waited = []
 
     class Stream:
-        cuda_stream = 0
-
         def wait_stream(self, other):
             waited.append((self, other))
 
-    one, other = Stream(), Stream()
-    x, w = torch.zeros(128, 1408, dtype=torch.float16), torch.zeros(4096, 1408, dtype=torch.float16)
-    calls = parallel._Calls(SimpleNamespace(rank_count=RANKS, ranks=(0,)))
-    program = SimpleNamespace(run_on=lambda _: torch.zeros(128, 4096, dtype=torch.float16))
-    monkeypatch.setattr(parallel, "_choice", lambda *_: PeerChoice("stores", (128, 256)))
-    monkeypatch.setattr(calls, "_program", lambda *_: program)
-    for stream in (one, one, other, other, one):
+    memory, first, second = GroupMemory(None, torch.device("cpu")), Stream(), Stream()
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    for number, stream in ((1, first), (2, second), (1, first)):
         monkeypatch.setattr(torch.cuda, "current_stream", lambda _, own=stream: own)
-        assert calls.run("row_parallel_linear", x, w).shape == (128, 4096)
-    assert waited == [(other, one), (one, other)]
+        memory.follow(number)
+        assert memory.latest == number
+    assert waited == [(second, first), (first, second)]
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    memory.follow(2)
+    assert memory.latest == 1
+    assert len(waited) == 2
 
 
-def test_launches_are_kept_by_shape_so_that_layers_of_two_shapes_do_not_drive_each_other_out(monkeypatch):
-    from wavesim.work.collective import Collective  # where there is PyTorch
-    from wavesim_gpu.peers.options import CallOptions
-    from wavesim_gpu.peers.problem import SharedGemm
-    from wavesim_gpu.torch import parallel
+def test_ranks_that_call_with_different_shapes_are_refused_by_name():
+    from wavesim_gpu.peers.choice import LinearShape  # where there is PyTorch
+    from wavesim_gpu.torch.parallel_ways import require_alike
 
-    made = []
-    monkeypatch.setattr(parallel, "PROGRAMS_KEPT", 2)
-    monkeypatch.setattr(parallel, "SharedGemmProgram", lambda _, problem, *__, **___: made.append(problem))
-    monkeypatch.setattr(parallel, "_device_array", lambda tensor: tensor)
-    stream = SimpleNamespace(synchronize=lambda: None)
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda _: stream)
-    group = SimpleNamespace(rank_count=RANKS, ranks=(0,), allocate=lambda layout: layout)
-    calls, options = parallel._Calls(group), CallOptions()
-    up, down = (SharedGemm(256, n, 1408, Collective("all-reduce")) for n in (4096, 8192))
-    x, weights = torch.zeros(8), [torch.zeros(8) for _ in range(3)]
-    for _ in range(3):
-        for problem in (up, down):
-            for w in weights[:2]:
-                calls._program(problem, x, w, options)
-    assert made == [up, up, down, down]
-    calls._program(up, x, weights[2], options)
-    calls._program(down, x, weights[0], options)
-    calls._program(up, x, weights[1], options)
-    assert made[4:] == [up]  # in the place of the first of its shape
+    told = [LinearShape("all-reduce", m, 4096, 1408, "bf16") for m in (1024, 1024)]
+    require_alike(told)
+    with pytest.raises(DescriptionError, match=r"the ranks call with different shapes.*m=1024.*m=2048"):
+        require_alike([told[0], LinearShape("all-reduce", 2048, 4096, 1408, "bf16")])
+
+
+def test_what_one_rank_cannot_make_all_leave_to_the_library_and_say_so_once(monkeypatch):
+    from wavesim_gpu.peers.choice import LIBRARY, LinearShape, WayChoice  # where there is PyTorch
+    from wavesim_gpu.torch import parallel_calls
+
+    def library(*_):
+        return torch.zeros(1)
+
+    def made(choice, *_):
+        if choice.way != LIBRARY:
+            raise RuntimeError("no peer access")
+        return library
+
+    monkeypatch.setattr(parallel_calls.dist, "get_world_size", lambda _: RANKS)
+    monkeypatch.setattr(parallel_calls, "made_way", made)
+    monkeypatch.setattr(parallel_calls.GroupMemory, "exchange", lambda _, mine: [mine, mine])
+    calls = parallel_calls.GroupCalls(None)
+    shape, w = LinearShape("all-reduce", 2048, 4096, 1408, "bf16"), torch.zeros(1)
+    with pytest.warns(UserWarning, match="exchange is not possible here .no peer access."):
+        assert calls.made(WayChoice("exchange"), shape, w, w, None) is library
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert calls.made(WayChoice("exchange"), shape, w, w, None) is library
 
 
 def test_without_a_process_group_the_call_says_what_to_do():

@@ -1,10 +1,15 @@
 // Of two ranks, the GEMM's epilogue adds: a rank first makes the tiles that belong to the other, and stores them there;
 // then its own, to which its epilogue adds what the other has sent meanwhile. The sums stay here (reduce-scatter) or go to
-// both (all-reduce). No kernel comes after, and the sums cross the link under the next tile's multiply-adds.
+// both (all-reduce): to the output here, which the other rank need not see, and to a place of the other's, from which its
+// blocks copy them into its output once they have made all tiles. No kernel comes after, and the sums cross the link under
+// the next tile's multiply-adds.
 //
-//   rank 0   | its tiles of rank 1's rows | own rows: + what rank 1 sent | ...   -> out of 0 and 1
+//   rank 0   | its tiles of rank 1's rows | own rows: + what rank 1 sent | ...  -> out of 0, sums of 1 | sums of 0 -> out
 //                  | staging of rank 1 v        ^ staging of rank 0
-//   rank 1   | its tiles of rank 0's rows | own rows: + what rank 0 sent | ...   -> out of 0 and 1
+//   rank 1   | its tiles of rank 0's rows | own rows: + what rank 0 sent | ...  -> out of 1, sums of 0 | sums of 1 -> out
+//
+// `sums` has one place for all calls: a rank stores a tile there once the other's contribution to it has come, and the other
+// makes that after it has read all sums of the call before.
 //
 // Both outputs are rounded, then added and rounded again: of two ranks the same bits as fp32 sums of rounded outputs, but
 // for the sign of a zero: nothing is added to what is sent, which is a zero that makes -0 a 0.
@@ -35,14 +40,15 @@ struct Turns {
 struct Exchange {
     TensorMap sent;          // the other's staging: (parities, m, n), boxes of (1, 64, 64)
     TensorMap own_out;       // (m, n), or the rows that this rank keeps, boxes of (64, 64)
-    TensorMap other_out;     // of the other: (m, n)
+    TensorMap other_out;     // the other's sums: (m, n)
     unsigned* arrived;       // the other's words, one per tile of what is sent
     unsigned* finished;      // the other's words, one per tile of the sums that go there; null: they stay here
     const unsigned* own_finished;  // own: of what the other adds
-    uint4* out;              // own
+    uint4* out;              // own: what `own_out` is the map of
     PeerParams peers;
     Tiles tiles;
     int kept_row;            // the first row of `own_out`
+    const uint4* sums;       // own: (m, n), of which the other fills its rows
 
     __device__ __forceinline__ bool is_own(int x, int y) const { return tiles.owner(x, y) == peers.rank; }
     // Where a stored tile is posted; null: nowhere.
@@ -60,14 +66,42 @@ struct Contributions {
 };
 static_assert(sizeof(Contributions) == 512, "layout.py packs 512 bytes");
 
-// All threads of the block: until the other rank's sums are here, NaN where they never came.
-__device__ __forceinline__ void wait_for_sums(const Exchange& c, unsigned epoch) {
+constexpr int sums_ahead = 4;  // vectors that a thread has in flight
+
+// A tile of the other's sums to the output, by `threads` threads; NaN where it never came.
+__device__ __forceinline__ void take_tile(const Exchange& c, int x, int y, bool is_there, int thread, int threads) {
+    const Extent tile(c.tiles, x, y);
+    const long long width = c.tiles.n / vector_elements;
+    const int count = tile.rows * tile.vectors;
+    for (int begin = thread; begin < count; begin += sums_ahead * threads) {
+        uint4 values[sums_ahead];
+#pragma unroll
+        for (int i = 0; i < sums_ahead; ++i) {
+            const int at = begin + i * threads;
+            values[i] = make_uint4(~0u, ~0u, ~0u, ~0u);
+            if (is_there && at < count) values[i] = c.sums[(tile.row + at / tile.vectors) * width + tile.column + at % tile.vectors];
+        }
+#pragma unroll
+        for (int i = 0; i < sums_ahead; ++i) {
+            const int at = begin + i * threads;
+            if (at < count) c.out[(tile.row + at / tile.vectors) * width + tile.column + at % tile.vectors] = values[i];
+        }
+    }
+}
+
+// All threads of the block: the other rank's sums, tile by tile as they come. `thread` of `threads` copy; those below 0 do
+// not.
+__device__ __forceinline__ void take_sums(const Exchange& c, unsigned epoch, int thread, int threads) {
     if (c.finished == nullptr) return;
     const int units = c.tiles.columns * ((c.tiles.m + c.tiles.tile_m - 1) / c.tiles.tile_m);
-    for (int unit = blockIdx.x * blockDim.x + threadIdx.x; unit < units; unit += gridDim.x * blockDim.x) {
+    for (int unit = blockIdx.x; unit < units; unit += gridDim.x) {
         const int x = unit % c.tiles.columns, y = unit / c.tiles.columns;
         if (c.is_own(x, y)) continue;
-        if (!wait_for(c.peers, c.own_finished + unit, epoch, {Fact::finished, -1, unit})) poison_tile(c.tiles, c.out, x, y);
+        bool is_there = true;
+        if (cusync::is_leader()) is_there = wait_for(c.peers, c.own_finished + unit, epoch, {Fact::finished, -1, unit});
+        // Block barrier: hands the leader's acquire on to all threads.
+        is_there = __syncthreads_and(is_there);
+        if (thread >= 0) take_tile(c, x, y, is_there, thread, threads);
     }
 }
 

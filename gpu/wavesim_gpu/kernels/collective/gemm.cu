@@ -10,8 +10,8 @@
 //
 // Of two ranks the epilogue can add as well, and there is no other kernel:
 //
-//   rank 0   GEMM   | tiles of rank 1 -> rank 1 ......... | wait: tile of rank 1 | add | store to 0 and 1, post | ...
-//   rank 1   GEMM   | tiles of rank 0 -> rank 0 ......... | wait: tile of rank 0 | add | store to 0 and 1, post | ...
+//   rank 0   GEMM   | tiles of rank 1 -> rank 1 ......... | wait: tile of rank 1 | add | store to 0 and 1, post | copy 1's
+//   rank 1   GEMM   | tiles of rank 0 -> rank 0 ......... | wait: tile of rank 0 | add | store to 0 and 1, post | copy 0's
 
 #include <generated.cuh>
 
@@ -24,15 +24,20 @@ __global__ void __launch_bounds__(S::threads, 1)
                     const __grid_constant__ typename Form::Params p) {
     extern __shared__ __align__(1024) unsigned char bytes[];
     const PeerPart<Generated, Form> part(sync, p);
+    if constexpr (adds_what_comes<typename Form::Params>) {
+        if (threadIdx.x == 0) peers::enter_block(p.c.peers);
+    }
     run_block<S, IS_BF16>(Shared<S>(bytes), part);
     if constexpr (adds_what_comes<typename Form::Params>) {
-        peers::wait_for_sums(p.c, part.stage.epoch());
+        // The MMA warps copy: they have kept their registers.
+        constexpr int others = S::threads - 32 * S::mma_warps;
+        peers::take_sums(p.c, part.stage.epoch(), static_cast<int>(threadIdx.x) - others, 32 * S::mma_warps);
         __syncthreads();
     }
     if (threadIdx.x == 0) {
         // What follows this grid must find that the one before has ended too.
         cusync::wait_for_previous_grid();
         cusync::retire_block(sync.sync);
-        peers::retire_block(peers_of(p), part.stage.epoch());
+        peers::retire_block<adds_what_comes<typename Form::Params>>(peers_of(p), part.stage.epoch());
     }
 }

@@ -41,8 +41,9 @@ __device__ __forceinline__ void store_relaxed(unsigned* word, unsigned value) {
     asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
 }
 
-// What a wait was for: tiles (or rows) of a source that are to arrive, outputs that others finish, others that end.
-enum class Fact { arrived = 0, finished = 1, done = 2, sent = 3 };
+// What a wait was for: tiles (or rows) of a source that are to arrive, outputs that others finish, others that end. `alone`:
+// nobody waited; two calls over the same words ran at the same time.
+enum class Fact { arrived = 0, finished = 1, done = 2, sent = 3, alone = 4 };
 
 // One wait that gave up. `unit`: which of the fact's words.
 struct Waiter {
@@ -55,8 +56,10 @@ struct Errors {
     unsigned aborted;  // 0, or 1 + the rank that gave up
     unsigned waiter_count;
     Waiter waiters[max_waiters];
+    unsigned* told;  // a word in the host's memory that is set with the first record; null: nobody looks there
+    unsigned begun;  // blocks of this call, where it has one kernel
 };
-static_assert(sizeof(Errors) == 1544, "layout.py packs 1544 bytes");
+static_assert(sizeof(Errors) == 1560, "layout.py packs 1560 bytes");
 
 // What each rank sees of one rank's memory.
 struct RankMemory {
@@ -108,6 +111,8 @@ __device__ __forceinline__ void report(const PeerParams& p, const Awaited& what,
     const unsigned index = atomicAdd(&p.errors()->waiter_count, 1u);
     if (index >= max_waiters) return;
     p.errors()->waiters[index] = {static_cast<int>(what.fact), what.source, what.unit, static_cast<int>(cusync::sm_id()), seen, epoch};
+    // Release: the host reads the record once it has seen the word.
+    if (p.errors()->told != nullptr) store_release(p.errors()->told, 1u);
 }
 
 __device__ __forceinline__ void abort_all(const PeerParams& p) {
@@ -143,10 +148,24 @@ __device__ __forceinline__ bool wait_for(const PeerParams& p, const unsigned* wo
     return is_there;
 }
 
+// By one thread of a block of a call that has one kernel, before its work. Relaxed: only the call's last block looks.
+__device__ __forceinline__ void enter_block(const PeerParams& p) { cusync::add_relaxed(&p.errors()->begun, 1); }
+
+// By the call's last block. Blocks of another call have begun before all of this one's had ended: both took one number.
+__device__ __forceinline__ void require_alone(const PeerParams& p, unsigned epoch) {
+    const unsigned begun = cusync::load_relaxed(&p.errors()->begun), all = static_cast<unsigned>(p.block_count);
+    cusync::store_relaxed(&p.errors()->begun, 0);
+    if (begun <= all) return;
+    abort_all(p);
+    report(p, {Fact::alone, p.rank, 0}, begun, epoch);
+}
+
 // By the leader of a block, behind the barrier that ends its work. The last block of the call counts it, and tells all
 // ranks that this one will read no more of what they sent. Acquire and release: that comes after all blocks' reads.
+template <bool HAS_ENTERED = false>  // by `enter_block`
 __device__ __forceinline__ void retire_block(const PeerParams& p, unsigned epoch) {
     if (cusync::fetch_add_acq_rel(p.calls + 1, 1) != static_cast<unsigned>(p.block_count - 1)) return;
+    if constexpr (HAS_ENTERED) require_alone(p, epoch);
     cusync::store_relaxed(p.calls + 1, 0);
     cusync::store_relaxed(p.calls, epoch);
 #pragma unroll 1

@@ -1,35 +1,88 @@
-"""Which products go over peer memory, and in which tiles."""
+"""Which way a linear layer over two GPUs takes before anybody has timed it."""
+
+from dataclasses import replace
+
+import pytest
 
 from wavesim.sim.peers.tiles import split_of
-from wavesim_gpu.peers.choice import LIBRARY, choice_of
+from wavesim_gpu.peers import choice
+from wavesim_gpu.peers.choice import (
+    FUSED,
+    LIBRARY,
+    ONE_SHOT,
+    TWO_SHOT,
+    LinearShape,
+    WayChoice,
+    candidates_of,
+    choice_of,
+    fits_tile,
+)
 from wavesim_gpu.peers.options import options_named
 
 HOPPER = (9, 0)
+LARGE = LinearShape("all-reduce", 4096, 8192, 2816, "bf16")
 
 
-def way_of(kind, size, ranks=2, capability=HOPPER):
-    return choice_of(kind, size, ranks, capability).way
+@pytest.fixture
+def timed(monkeypatch):
+    """As it is once the kernel has been timed as it is now."""
+    table = choice._table() | {"is_timed": True}
+    monkeypatch.setattr(choice, "_table", lambda: table)
 
 
-def test_few_rows_other_gpus_and_odd_sides_stay_with_the_library():
-    assert way_of("all-reduce", (128, 4096, 2816)) != LIBRARY
-    assert way_of("all-reduce", (4100, 8192, 2816)) != LIBRARY  # its last row of tiles is cut off
-    assert way_of("reduce-scatter", (4096, 8192, 2816)) != LIBRARY
-    # On another kind of GPU, over more ranks, of few rows, of narrow or shallow products, of ragged ones.
-    assert way_of("all-reduce", (4096, 8192, 2816), capability=(8, 0)) == LIBRARY
-    assert way_of("all-reduce", (4096, 8192, 2816), ranks=4) == LIBRARY
-    for size in ((127, 8192, 2816), (4096, 4088, 2816), (4096, 8192, 1400), (4096, 8196, 2816)):
-        assert way_of("all-reduce", size) == LIBRARY
-    assert way_of("reduce-scatter", (4100, 8192, 2816)) == LIBRARY
-    assert way_of("all-gather", (256, 8192, 2816)) == LIBRARY
+def test_what_has_not_been_timed_is_left_to_a_library():
+    assert not choice._table()["is_timed"]
+    assert choice_of(LARGE, HOPPER).way == TWO_SHOT
 
 
-def test_tiles_are_those_of_the_nearest_measured_product_and_few_tiles_split_k():
-    def tile_of(kind, size):
-        return choice_of(kind, size, 2, HOPPER).tile
+@pytest.mark.usefixtures("timed")
+def test_many_rows_on_two_hopper_gpus_are_exchanged_in_the_tile_of_the_nearest_measured_shape():
+    assert choice_of(LARGE, HOPPER) == WayChoice("exchange:132", (128, 256))
+    assert choice_of(replace(LARGE, m=4100), HOPPER).is_ours  # its last row of tiles is cut off
+    assert choice_of(replace(LARGE, kind="reduce-scatter"), HOPPER).is_ours
+    assert choice_of(replace(LARGE, dtype="fp16"), HOPPER).is_ours
+    # Slower than symmetric memory at a nearest shape, or faster by less than two other GPUs may lose.
+    assert choice_of(LinearShape("all-reduce", 1152, 5120, 5120, "bf16"), HOPPER).way == TWO_SHOT
 
-    near = tile_of("all-reduce", (2500, 12000, 1504))
-    assert tile_of("all-reduce", (2048, 12288, 1408)) == near == (128, 256)
+
+@pytest.mark.usefixtures("timed")
+@pytest.mark.parametrize(
+    ("shape", "capability"),
+    [
+        (replace(LARGE, m=128), HOPPER),
+        (replace(LARGE, n=8196), HOPPER),
+        (replace(LARGE, k=2820), HOPPER),
+        (LARGE, (8, 0)),
+    ],
+    ids=["few rows", "ragged columns", "ragged depth", "another GPU"],
+)
+def test_else_a_library_computes_it(shape, capability):
+    assert choice_of(shape, capability).way == (TWO_SHOT if capability == HOPPER else LIBRARY)
+    assert choice_of(replace(shape, dtype="fp16"), capability).way == LIBRARY
+    assert choice_of(replace(shape, kind="reduce-scatter"), capability).way == LIBRARY
+
+
+def test_symmetric_memory_takes_two_ranks_and_whole_vectors_and_few_outputs_in_one_shot():
+    assert choice_of(replace(LARGE, ranks=4), HOPPER).way == LIBRARY
+    assert choice_of(LinearShape("all-reduce", 3, 4, 8, "bf16"), HOPPER).way == LIBRARY
+    assert choice_of(LinearShape("all-reduce", 16, 4096, 2816, "bf16"), HOPPER).way == ONE_SHOT
+    assert choice_of(replace(LARGE, kind="all-gather"), HOPPER).way == LIBRARY
+
+
+def test_tuning_times_every_library_and_ours_in_the_tiles_that_fit():
+    ways = candidates_of(LARGE, HOPPER)
+    assert {TWO_SHOT, ONE_SHOT, LIBRARY, "exchange", "exchange:132"} == {entry.way for entry in ways}
+    assert {entry.tile for entry in ways if entry.is_ours} == {(128, 256), (256, 128), (128, 192)}
+    assert [entry.way for entry in candidates_of(replace(LARGE, dtype="fp16"), (8, 0))] == [LIBRARY]
+    scattered = replace(LARGE, kind="reduce-scatter", m=1280)
+    assert {entry.tile for entry in candidates_of(scattered, HOPPER) if entry.is_ours} == {
+        (128, 256), (128, 192)
+    }  # fmt: skip
+    assert FUSED in {entry.way for entry in candidates_of(scattered, HOPPER)}
+    assert not fits_tile(replace(LARGE, m=128), (128, 256))  # one rank would have no rows
+
+
+def test_few_tiles_split_k():
     assert split_of((128, 4096, 8192), (128, 128)) == 3
     assert split_of((2048, 4096, 8192), (128, 256)) == 1
     assert split_of((64, 128, 128), (64, 128)) == 2  # K has two tiles

@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from wavesim_gpu.torch.parallel import row_parallel_linear
+from wavesim_gpu.torch.parallel import column_parallel_linear, row_parallel_linear, tune_parallel_linear
 
 Call = Callable[[], Tensor]
 CHUNKS = (2, 4, 8)
@@ -74,15 +74,16 @@ def gathering_ways(a: Tensor, b: Tensor, group: Any) -> Mapping[str, Call]:
     return {"sequence": sequence, "fused": fused}
 
 
-def linear_ways(x: Tensor, w: Tensor, group: Any) -> Mapping[str, Call]:
-    """Of a linear layer whose weight is shared out by columns: our operator, and PyTorch's two."""
-
-    def library() -> Tensor:
-        out = torch.nn.functional.linear(x, w)
-        dist.all_reduce(out, group=group)
-        return out
-
-    return {"row_parallel_linear": partial(row_parallel_linear, x, w, group), "torch": library}
+def linear_ways(x: Tensor, w: Tensor, group: Any, kind: str) -> Mapping[str, Call]:
+    """Of a linear layer whose weight is shared out: our operator, tuned here, and the libraries'."""
+    tune_parallel_linear(x, w, group, collective=kind)
+    makers = {"all-reduce": reducing_ways, "reduce-scatter": scattering_ways, "all-gather": gathering_ways}
+    libraries = makers[kind](x, w.t(), group)
+    scatters = {} if kind == "all-gather" else {"scatter": kind == "reduce-scatter"}
+    operator = column_parallel_linear if kind == "all-gather" else row_parallel_linear
+    return {"operator": partial(operator, x, w, group, **scatters)} | {
+        name: call for name, call in libraries.items() if not name.startswith("chunks")
+    }
 
 
 def needs_of(way: str) -> str:

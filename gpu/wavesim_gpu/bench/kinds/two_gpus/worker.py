@@ -161,9 +161,11 @@ def _others(rank: int, case: SharedCase, library: Any, setting: Setting) -> dict
 
 
 def _operators(rank: int, case: SharedCase, library: Any, setting: Setting) -> Rows:
-    """What a user's call of the operator takes, launched by the host, beside PyTorch's own two."""
+    """What a user's call of the operator takes beside the libraries': launched by the host, and in graphs."""
     x, b = rank_tensors(rank, case)
     expected = torch.as_tensor(expected_of(require_cupy(), case, rank), device="cuda")
-    calls = linear_ways(x, b.T.contiguous(), library)
-    ways = {name: called(call, expected) for name, call in calls.items() if setting.takes(name)}
+    calls = linear_ways(x, b.T.contiguous(), library, setting.kind)
+    taken = {name: call for name, call in calls.items() if setting.takes(name)}
+    ways = {f"{name}, eager": called(call, expected) for name, call in taken.items()}
+    ways |= {f"{name}, graph": library_contender(call, expected) for name, call in taken.items()}
     return _rows(in_turns(ways, setting.rounds, DTYPE, agreed), setting)

@@ -1,0 +1,270 @@
+"""A process group's linear layers: each chooses a way at its first call, and its later calls go there.
+
+Example: `calls_of(group).run("all-reduce", x, w, None, None)` finds the prepared way by shapes and addresses;
+a first call compares shapes between ranks, takes what `tuned_times` has kept for it, or else what
+`peers/choice.py` says, and makes it on all ranks. What cannot be made is replaced by the library's, which a
+warning says once.
+"""
+
+import hashlib
+import json
+import warnings
+from collections import OrderedDict
+from contextlib import suppress
+from functools import cache, partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from wavesim.errors import DescriptionError, OutputError, RecordingError
+from wavesim.safe_io.reading import read_text
+from wavesim.safe_io.writing import write_text
+from wavesim_gpu.driver import cubin_cache
+from wavesim_gpu.driver.device import query, versions
+from wavesim_gpu.driver.kernel_sources import source_hash
+from wavesim_gpu.peers.choice import LIBRARY, LinearShape, WayChoice, candidates_of, choice_of
+from wavesim_gpu.peers.products import GEMM
+from wavesim_gpu.torch.parallel_ways import GroupMemory, Run, made_way, require_alike
+
+_DTYPES = {torch.float16: "fp16", torch.bfloat16: "bf16"}
+CALLS_KEPT = 1024  # of a group: layers, times the numbers of rows that they are called with
+LEAST_FASTER = 0.98  # of the fastest library's time: from there on ours is kept
+ROUNDS, CALLS_AT_ONCE = 7, 10
+TOLERANCE = 2e-2  # of the largest output: bf16's, whose sums are rounded twice
+MOST_BYTES = 4096
+
+
+@cache
+def calls_of(group: Any) -> "GroupCalls":
+    """The group's, kept until the process ends: graphs may use its memory. Raises `DescriptionError`."""
+    ranks = dist.get_world_size(group)
+    if ranks < 2:
+        raise DescriptionError(
+            f"parallel linear: the group has {ranks} rank; it needs 2 or more. Use torch's linear"
+        )
+    return GroupCalls(group)
+
+
+class GroupCalls:
+    """Prepared calls by collective, shapes and addresses of the weights."""
+
+    def __init__(self, group: Any) -> None:
+        self.group, self.ranks = group, dist.get_world_size(group)
+        self._memories: dict[torch.device, GroupMemory] = {}
+        self._calls: OrderedDict[tuple[Any, ...], Run] = OrderedDict()
+        self._said: set[str] = set()
+        self.chosen: dict[LinearShape, WayChoice] = {}  # by measuring, or once made
+
+    def run(self, kind: str, x: Tensor, w: Tensor, bias: Tensor | None, out: Tensor | None) -> Tensor:
+        """The layer's result, by its way."""
+        key = (
+            kind,
+            x.shape,
+            x.dtype,
+            w.shape,
+            w.data_ptr(),
+            0 if bias is None else bias.data_ptr(),
+            x.device,
+        )
+        call = self._calls.get(key)
+        if call is None:
+            call = self._prepared(key, kind, x, w, bias)
+        if out is not None:
+            self._require_out(kind, x, w, out)
+        if x.dim() == 2:
+            return call(x, w, bias, out)
+        rows = x.reshape(-1, x.shape[-1])
+        flat = call(rows, w, bias, None if out is None else out.view(-1, w.shape[0]))
+        return out if out is not None else flat.view(*x.shape[:-1], w.shape[0])
+
+    def memory(self, device: torch.device) -> GroupMemory:
+        """What its layers share on a device."""
+        if device not in self._memories:
+            self._memories[device] = GroupMemory(self.group, device)
+        return self._memories[device]
+
+    def shape_of(self, kind: str, x: Tensor, w: Tensor, bias: Tensor | None) -> LinearShape:
+        """What all ranks must have alike."""
+        rows = x.numel() // max(1, x.shape[-1]) * (self.ranks if kind == "all-gather" else 1)
+        dtype, (n, k) = _DTYPES.get(x.dtype, str(x.dtype)), w.shape
+        return LinearShape(kind, rows, n, k, dtype, self.ranks, bias is not None)  # type: ignore[arg-type]
+
+    def forget(self) -> None:
+        """Layers choose anew."""
+        self._calls.clear()
+
+    def made(self, choice: WayChoice, shape: LinearShape, x: Tensor, w: Tensor, bias: Tensor | None) -> Run:
+        """The way, or the library's where a rank cannot make it or its first call fails. Collective."""
+        memory = self.memory(w.device)
+        call, reason = memory.agree(partial(made_way, choice, shape, memory, w, bias))
+        if call is not None:
+            tried, reason = memory.agree(partial(call, x.reshape(-1, x.shape[-1]), w, bias, None))
+            call = None if tried is None else call
+        if call is None:
+            self._say(f"{choice.way} is not possible here ({reason}); the library's collective is used")
+            call = made_way(WayChoice(LIBRARY), shape, memory, w, bias)
+        return call
+
+    def _prepared(self, key: tuple[Any, ...], kind: str, x: Tensor, w: Tensor, bias: Tensor | None) -> Run:
+        _require(kind, x, w, bias, self.ranks)
+        shape, memory = self.shape_of(kind, x, w, bias), self.memory(x.device)
+        is_ours = x.is_cuda and x.dtype in _DTYPES and shape.m > 0
+        if is_ours and torch.cuda.is_current_stream_capturing():
+            self._say("a layer's first call was captured in a graph, which prepares nothing; the library's "
+                      "collective is used. Call the layer once before")  # fmt: skip
+            return made_way(WayChoice(LIBRARY), shape, memory, w, bias)
+        if is_ours:
+            call = self._chosen(shape, x, w, bias)
+        else:
+            call = made_way(WayChoice(LIBRARY), shape, memory, w, bias)
+        while len(self._calls) >= CALLS_KEPT:
+            torch.cuda.synchronize()  # a launch may still use what it points to
+            self._calls.popitem(last=False)
+        self._calls[key] = call
+        return call
+
+    def _chosen(self, shape: LinearShape, x: Tensor, w: Tensor, bias: Tensor | None) -> Run:
+        memory, capability = self.memory(w.device), torch.cuda.get_device_capability(w.device)
+        choice = self.chosen.get(shape) or _read(shape) or choice_of(shape, capability)
+        told = memory.exchange((shape, choice))
+        require_alike([other for other, _ in told])
+        choice = self.chosen[shape] = told[0][1]  # a file may be there on one rank alone
+        if choice.way == LIBRARY:
+            return made_way(choice, shape, memory, w, bias)
+        return self.made(choice, shape, x, w, bias)
+
+    def _say(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            warnings.warn(f"parallel linear: {text}", stacklevel=4)
+
+    def _require_out(self, kind: str, x: Tensor, w: Tensor, out: Tensor) -> None:
+        rows = {"all-gather": x.shape[0] * self.ranks, "reduce-scatter": x.shape[0] // self.ranks}.get(kind)
+        size = (*x.shape[:-1], w.shape[0]) if rows is None else (rows, w.shape[0])
+        if (
+            tuple(out.shape) != size
+            or out.dtype != x.dtype
+            or not out.is_contiguous()
+            or out.device != x.device
+        ):
+            raise DescriptionError(
+                f"parallel linear: out is {tuple(out.shape)} of {out.dtype} on {out.device}; it must be "
+                f"{size} of {x.dtype} on {x.device}, without gaps"
+            )
+
+
+def tuned_times(group: Any, kind: str, x: Tensor, w: Tensor, bias: Tensor | None) -> dict[str, float]:
+    """Times all ways over the group, keeps the fastest and returns us by way. Collective."""
+    calls = calls_of(group)
+    _require(kind, x, w, bias, calls.ranks)
+    shape, memory = calls.shape_of(kind, x, w, bias), calls.memory(x.device)
+    require_alike(memory.exchange(shape))
+    if not x.is_cuda or x.dtype not in _DTYPES:
+        raise DescriptionError(
+            f"parallel linear: x is {x.dtype} on {x.device}; tuning times fp16 and bf16 on a GPU"
+        )
+    rows, timed = x.reshape(-1, x.shape[-1]), {}
+    right = made_way(WayChoice(LIBRARY), shape, memory, w, bias)(rows, w, bias, None).float()
+    for choice in candidates_of(shape, torch.cuda.get_device_capability(x.device)):
+        call, _ = memory.agree(partial(made_way, choice, shape, memory, w, bias))
+        if call is None:
+            continue
+        error = float((call(rows, w, bias, None).float() - right).abs().max() / right.abs().max())
+        if all(told <= TOLERANCE for told in memory.exchange(error)):  # NaN is not
+            timed[choice] = partial(call, rows, w, bias, None)
+    times = _times(timed, memory)
+    best = min((choice for choice in times if not choice.is_ours), key=times.__getitem__)
+    ours = min((choice for choice in times if choice.is_ours), key=times.__getitem__, default=best)
+    chosen = ours if times[ours] <= LEAST_FASTER * times[best] else best
+    calls.chosen[shape] = chosen
+    calls.forget()
+    _keep(shape, chosen)
+    return {_label(choice): times[choice] for choice in sorted(times, key=times.__getitem__)}
+
+
+def _times(calls: dict[WayChoice, Any], memory: GroupMemory) -> dict[WayChoice, float]:
+    """Microseconds of one call, in graphs, interleaved: the slower rank's median."""
+    graphs = {}
+    for choice, call in calls.items():
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(3):
+                call()
+        torch.cuda.synchronize()
+        graphs[choice] = graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            for _ in range(CALLS_AT_ONCE):
+                call()
+    times: dict[WayChoice, list[float]] = {choice: [] for choice in calls}
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    for _ in range(ROUNDS):
+        for choice, graph in graphs.items():
+            torch.cuda.synchronize()
+            memory.exchange(None)
+            begin.record()
+            graph.replay()
+            end.record()
+            end.synchronize()
+            times[choice].append(begin.elapsed_time(end) * 1e3 / CALLS_AT_ONCE)
+    told = memory.exchange([median(entry) for entry in times.values()])
+    return dict(zip(times, map(max, zip(*told, strict=True)), strict=True))
+
+
+def _require(kind: str, x: Tensor, w: Tensor, bias: Tensor | None, ranks: int) -> None:
+    if w.dim() != 2 or x.dim() < 1 or x.shape[-1] != w.shape[1]:
+        raise DescriptionError(
+            f"parallel linear: x is {tuple(x.shape)} and w {tuple(w.shape)}; x's last side must be w's "
+            "second. Give w as torch's linear has it, (outputs, inputs)"
+        )
+    for name, tensor in (("w", w), ("bias", bias)):
+        if tensor is not None and (x.dtype != tensor.dtype or x.device != tensor.device):
+            raise DescriptionError(
+                f"parallel linear: x is {x.dtype} on {x.device}, {name} {tensor.dtype} on {tensor.device}; "
+                "both must be alike. Convert one"
+            )
+    if bias is not None and tuple(bias.shape) != (w.shape[0],):
+        raise DescriptionError(f"parallel linear: bias is {tuple(bias.shape)}; it must be ({w.shape[0]},)")
+    if kind == "reduce-scatter" and x.shape[0] % ranks:
+        raise DescriptionError(
+            f"parallel linear: x has {x.shape[0]} rows, which {ranks} ranks cannot share out alike. Pad them"
+        )
+
+
+def _label(choice: WayChoice) -> str:
+    return f"{choice.way} {choice.tile[0]}x{choice.tile[1]}" if choice.is_ours else choice.way
+
+
+# ---- What was measured, kept for later processes. ----
+
+
+def _key(shape: LinearShape) -> str:
+    software = sorted(versions().items())
+    return f"{shape} on {query().name}, {software}, torch {torch.__version__}, {source_hash(GEMM)}"
+
+
+def _path(key: str) -> Path | None:
+    folder = cubin_cache.folder()
+    return folder and folder / "two_gpus" / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.json"
+
+
+def _read(shape: LinearShape) -> WayChoice | None:
+    path = _path(key := _key(shape))
+    if path is None or not path.exists():
+        return None
+    with suppress(RecordingError, ValueError, TypeError, LookupError):
+        kept = json.loads(read_text(path, MOST_BYTES))
+        choice = WayChoice(str(kept["way"]), (int(kept["tile"][0]), int(kept["tile"][1])))
+        is_known = choice in candidates_of(shape, torch.cuda.get_device_capability())
+        return choice if kept["key"] == key and is_known else None
+    return None
+
+
+def _keep(shape: LinearShape, choice: WayChoice) -> None:
+    if (path := _path(key := _key(shape))) is not None:
+        with suppress(OutputError):  # a full disk only costs the next process its tuning
+            write_text(path, json.dumps({"key": key, "way": choice.way, "tile": choice.tile}) + "\n")

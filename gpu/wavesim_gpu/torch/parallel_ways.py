@@ -1,0 +1,287 @@
+"""The ways in which a linear layer over a process group is computed, each prepared once per layer and shape.
+
+Example: of an all-reduce in bf16, `LIBRARY` is cuBLAS and NCCL, `TWO_SHOT` cuBLAS into symmetric memory and
+PyTorch's all-reduce there, `EXCHANGE` our one kernel (peers/exchange_linear.py). A way takes (x, w, bias,
+out), x of two dimensions, and returns the result, in `out` where that is given. Making one is a collective
+call and never happens while a graph is captured.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from wavesim.errors import DescriptionError, WavesimError
+from wavesim.sim.peers.tiles import split_of
+from wavesim.work.collective import Collective
+from wavesim_gpu.kernels.gemm.sm90.parameters import ALIGNMENT
+from wavesim_gpu.peers.choice import (
+    COPIES,
+    FUSED,
+    LIBRARY,
+    ONE_SHOT,
+    TWO_SHOT,
+    LinearShape,
+    WayChoice,
+)
+from wavesim_gpu.peers.exchange_linear import ExchangeLinear, Workspace, workspace_size
+from wavesim_gpu.peers.groups import PeerGroup, ProcessPeers
+from wavesim_gpu.peers.options import options_named
+from wavesim_gpu.peers.problem import SharedGemm, in_halves
+
+Run = Callable[[Tensor, Tensor, Tensor | None, Tensor | None], Tensor]
+_raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # noqa: SLF001  # without an object per call
+LEAST_SHARED = 1 << 20  # elements of symmetric memory
+
+
+@dataclass
+class GroupMemory:
+    """What the layers of one group share: the peers, a workspace per size, symmetric memory, the stream of
+    the call before.
+    """
+
+    group: Any
+    device: torch.device
+    peers: PeerGroup | None = None
+    workspaces: dict[tuple[int, int], Workspace] = field(default_factory=dict)
+    shared: dict[tuple[int, torch.dtype], Tensor] = field(default_factory=dict)
+    latest: int = -1
+    _latest_stream: Any = None
+
+    @property
+    def rank(self) -> int:
+        """Of this process in the group."""
+        return int(dist.get_rank(self.group))
+
+    def exchange(self, mine: Any) -> list[Any]:
+        """Every rank's object, in their order."""
+        told = [None] * dist.get_world_size(self.group)
+        dist.all_gather_object(told, mine, group=self.group)
+        return told
+
+    def agree(self, make: Callable[[], Any]) -> tuple[Any, str]:
+        """What `make` gives where it does on all ranks; else None and the first rank's reason."""
+        made, reason = None, ""
+        try:
+            made = make()
+        except (WavesimError, RuntimeError, AttributeError, ImportError, ValueError) as error:
+            reason = f"{error}" or type(error).__name__
+        reasons = [told for told in self.exchange(reason) if told]
+        return (None, reasons[0]) if reasons else (made, "")
+
+    def met(self) -> PeerGroup:
+        """The peers. Raises `DeviceError` on all ranks alike where they cannot reach each other."""
+        if self.peers is None:
+            torch.cuda.set_device(self.device)
+            self.peers = ProcessPeers(self.rank, dist.get_world_size(self.group), self.exchange)
+        return self.peers
+
+    def workspace(self, problem: SharedGemm) -> Workspace:
+        """That of the problem's size."""
+        size = workspace_size(problem)
+        if size not in self.workspaces:
+            self.workspaces[size] = Workspace(self.met(), size)
+        return self.workspaces[size]
+
+    def symmetric(self, elements: int, dtype: torch.dtype) -> Tensor:
+        """Memory that all ranks see, by PyTorch: at least so many elements."""
+        import torch.distributed._symmetric_memory as symmetric  # noqa: PLC0415  # not in every build
+
+        key = max(LEAST_SHARED, 1 << (elements - 1).bit_length()), dtype
+        if key not in self.shared:
+            made = symmetric.empty(key[0], dtype=dtype, device=self.device)
+            symmetric.rendezvous(made, self.group.group_name)
+            self.shared[key] = made
+        return self.shared[key]
+
+    def follow(self, stream: int) -> None:
+        """The current stream's next call comes after the calls of the stream before, whose memory it uses."""
+        if torch.cuda.is_current_stream_capturing():
+            return  # the graph's order is the caller's
+        current = torch.cuda.current_stream(self.device)
+        if self._latest_stream is not None:
+            current.wait_stream(self._latest_stream)
+        self.latest, self._latest_stream = stream, current
+
+
+def made_way(choice: WayChoice, shape: LinearShape, memory: GroupMemory, w: Tensor, bias: Any) -> Run:
+    """A way for layers of that shape; ours for those weights."""
+    if choice.is_ours:
+        return _exchange(choice, shape, memory, w, bias)
+    makers: dict[str, Callable[[LinearShape, GroupMemory], Run]] = {
+        LIBRARY: _library,
+        ONE_SHOT: partial(_symmetric, "one_shot_all_reduce_out"),
+        TWO_SHOT: partial(_symmetric, "two_shot_all_reduce_out"),
+        FUSED: _fused,
+        COPIES: _copies,
+    }
+    return makers[choice.way](shape, memory)
+
+
+def _product(x: Tensor, w: Tensor, bias: Tensor | None, out: Tensor | None = None) -> Tensor:
+    if bias is None:
+        return torch.mm(x, w.t(), out=out) if out is not None else torch.mm(x, w.t())
+    return torch.addmm(bias, x, w.t(), out=out) if out is not None else torch.addmm(bias, x, w.t())
+
+
+def _library(shape: LinearShape, memory: GroupMemory) -> Run:
+    """The library's GEMM and collective; a bias of sums is rank 0's."""
+    group, rank = memory.group, memory.rank
+
+    def summed(x: Tensor, w: Tensor, bias: Tensor | None, out: Tensor | None) -> Tensor:
+        out = _product(x, w, bias if rank == 0 else None, out)
+        dist.all_reduce(out, group=group)
+        return out
+
+    def scattered(x: Tensor, w: Tensor, bias: Tensor | None, out: Tensor | None) -> Tensor:
+        product = _product(x, w, bias if rank == 0 else None)
+        if not x.is_cuda:  # gloo has no reduce-scatter
+            dist.all_reduce(product, group=group)
+            part = product.chunk(shape.ranks)[rank].clone()
+            return part if out is None else out.copy_(part)
+        out = product.new_empty(product.shape[0] // shape.ranks, product.shape[1]) if out is None else out
+        dist.reduce_scatter_tensor(out, product, group=group)
+        return out
+
+    def gathered(x: Tensor, w: Tensor, bias: Tensor | None, out: Tensor | None) -> Tensor:
+        rows = x.new_empty((x.shape[0] * shape.ranks, x.shape[1]))
+        dist.all_gather_into_tensor(rows, x.contiguous(), group=group)
+        return _product(rows, w, bias, out)
+
+    return {"all-reduce": summed, "reduce-scatter": scattered, "all-gather": gathered}[shape.kind]
+
+
+def _symmetric(name: str, shape: LinearShape, memory: GroupMemory) -> Run:
+    """The GEMM's outputs go to symmetric memory, PyTorch's all-reduce from there to where they are wanted."""
+    dtype, rank, group = _dtype(shape), memory.rank, memory.group.group_name
+    shared = memory.symmetric(shape.m * shape.n, dtype)[: shape.m * shape.n].view(shape.m, shape.n)
+    reduce = getattr(torch.ops.symm_mem, name).default
+
+    def run(x: Tensor, w: Tensor, bias: Tensor | None, out: Tensor | None) -> Tensor:
+        if (stream := _raw_stream(memory.device.index)) != memory.latest:  # type: ignore[misc]  # on a GPU
+            memory.follow(stream)
+        _product(x, w, bias if rank == 0 else None, shared)
+        out = torch.empty_like(shared) if out is None else out
+        reduce(shared, "sum", group, out)
+        return out
+
+    return run
+
+
+def _fused(shape: LinearShape, memory: GroupMemory) -> Run:
+    """PyTorch's own, where its pipelined GEMM pays."""
+    import torch.distributed._symmetric_memory  # noqa: PLC0415  # brings the operators
+
+    group, ops = memory.group.group_name, torch.ops.symm_mem
+
+    def scattered(x: Tensor, w: Tensor, bias: Tensor | None, out: Tensor | None) -> Tensor:
+        part = ops.fused_matmul_reduce_scatter(x.contiguous(), w.t(), "sum", 0, group)
+        part = part if bias is None else part.add_(bias)
+        return part if out is None else out.copy_(part)
+
+    def gathered(x: Tensor, w: Tensor, bias: Tensor | None, out: Tensor | None) -> Tensor:
+        product = ops.fused_all_gather_matmul(x.contiguous(), [w.t()], 0, group)[1][0]
+        product = product if bias is None else product.add_(bias)
+        return product if out is None else out.copy_(product)
+
+    return gathered if shape.kind == "all-gather" else scattered
+
+
+def _copies(shape: LinearShape, memory: GroupMemory) -> Run:
+    """An all-gather by the copy engine into symmetric memory, where the GEMM reads all rows."""
+    import torch.distributed._symmetric_memory as symmetric  # noqa: PLC0415  # not in every build
+
+    dtype, rank, rows = _dtype(shape), memory.rank, shape.m // shape.ranks
+    shared = memory.symmetric(shape.m * shape.k, dtype)
+    handle = symmetric.rendezvous(shared, memory.group.group_name)
+    own = slice(rank * rows, (rank + 1) * rows)
+    places = [handle.get_buffer(to, (shape.m, shape.k), dtype)[own] for to in range(shape.ranks)]
+    gathered = shared[: shape.m * shape.k].view(shape.m, shape.k)
+
+    def run(x: Tensor, w: Tensor, bias: Tensor | None, out: Tensor | None) -> Tensor:
+        if (stream := _raw_stream(memory.device.index)) != memory.latest:  # type: ignore[misc]  # on a GPU
+            memory.follow(stream)
+        handle.barrier(channel=0)  # all have read what came in the call before
+        for place in places:
+            place.copy_(x, non_blocking=True)
+        handle.barrier(channel=1)
+        return _product(gathered, w, bias, out)
+
+    return run
+
+
+def _exchange(choice: WayChoice, shape: LinearShape, memory: GroupMemory, w: Tensor, bias: Any) -> Run:
+    problem = problem_of(shape, choice)
+    if shape.has_bias and memory.rank:
+        problem = replace(problem, has_bias=False)  # rank 0 adds it
+    # A view that begins where TMA cannot is copied at every call, on this rank alone.
+    w_place, bias_place = _place(w), None if bias is None else _place(bias)
+    linear = ExchangeLinear(
+        memory.workspace(problem), memory.rank, problem, options_named(choice.way), w_place.data_ptr(),
+        0 if bias_place is None else bias_place.data_ptr(),
+    )  # fmt: skip
+    rows = shape.m // (shape.ranks if shape.kind == "reduce-scatter" else 1)
+    size, dtype, device = (rows, shape.n), w.dtype, w.device
+    has_copies = w_place is not w or bias_place is not bias
+    launch, index = linear.launch, device.index
+
+    def run(x: Tensor, w: Tensor, bias: Tensor | None, out: Tensor | None) -> Tensor:
+        if (stream := _raw_stream(index)) != memory.latest:  # type: ignore[misc]  # on a GPU
+            memory.follow(stream)
+        if has_copies:
+            w_place.copy_(w)
+            if bias_place is not None and bias is not None:
+                bias_place.copy_(bias)
+        x = aligned(x)
+        made = out
+        if out is None or out.data_ptr() % ALIGNMENT:
+            made = torch.empty(size, dtype=dtype, device=device)
+        launch(x.data_ptr(), made.data_ptr(), stream)  # type: ignore[union-attr]  # set just above
+        return made if made is out or out is None else out.copy_(made)
+
+    return run
+
+
+def problem_of(shape: LinearShape, choice: WayChoice) -> SharedGemm:
+    """What our kernel computes. Raises `DescriptionError`."""
+    m, n, k = shape.size
+    split_k = split_of(shape.size, choice.tile)
+    problem = SharedGemm(
+        *(m, n, k, Collective(shape.kind), shape.ranks, shape.dtype, *choice.tile, split_k),  # type: ignore[arg-type]
+        b_order="column",
+        has_bias=shape.has_bias,
+    )
+    return in_halves(problem)
+
+
+def aligned(tensor: Tensor) -> Tensor:
+    """The tensor, dense, from an address that TMA takes; a copy where it begins elsewhere.
+
+    Where a view begins may differ from rank to rank, and must not decide whether a rank takes part.
+    """
+    if tensor.data_ptr() % ALIGNMENT == 0 and tensor.is_contiguous():
+        return tensor
+    dense = tensor.contiguous()
+    return dense if dense.data_ptr() % ALIGNMENT == 0 else dense.clone()
+
+
+def require_alike(told: list[Any]) -> None:
+    """Raises `DescriptionError` on all ranks where they call with different shapes."""
+    if len(set(told)) > 1:
+        raise DescriptionError(
+            f"the ranks call with different shapes, types or biases: {', '.join(map(str, told))}. Give every "
+            "rank the same"
+        )
+
+
+def _place(tensor: Tensor) -> Tensor:
+    whole = aligned(tensor)
+    return tensor if whole.data_ptr() == tensor.data_ptr() else whole
+
+
+def _dtype(shape: LinearShape) -> torch.dtype:
+    return torch.bfloat16 if shape.dtype == "bf16" else torch.float16
