@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from wavesim.errors import DescriptionError
-from wavesim.model.kernel import Block, Grid, Kernel, MainLoop, TiledWork, require_positive
+from wavesim.model.kernel import Block, Kernel, MainLoop, require_positive
 from wavesim.model.regions import ELEMENT_BYTES, Matrix, Read, Region, Write
 from wavesim.work.attention.kv_cache import require_caches_agree
+from wavesim.work.query_rows import QueryRows
 
 HEAD_DIMS = (64, 128)
 ATTENTION_BLOCK = Block(threads=384, registers=168, dynamic_shared_bytes=200_704)
@@ -51,7 +52,7 @@ def _require_dropout(owner: str, dropout: float) -> None:
 
 
 @dataclass(frozen=True)
-class Attention(TiledWork):
+class Attention(QueryRows):
     """Prefill: `length` queries of each sequence attend to `cached` earlier keys and to their own.
 
     Operands: q (sequences * length, heads * head_dim), k and v (sequences * kv_rows, kv_heads * head_dim),
@@ -100,21 +101,6 @@ class Attention(TiledWork):
         return self.cached + self.length
 
     @property
-    def row_blocks(self) -> int:
-        """Tiles of a head of one sequence."""
-        return -(-self.length // self.tile_m)
-
-    @property
-    def grid(self) -> Grid:
-        """Heads x sequences' row blocks."""
-        return Grid(self.heads, self.sequences * self.row_blocks)
-
-    @property
-    def m(self) -> int:
-        """Rows of the output."""
-        return self.sequences * self.length
-
-    @property
     def columns(self) -> int:
         """Of the output."""
         return self.heads * self.head_dim
@@ -146,11 +132,6 @@ class Attention(TiledWork):
     def require_agrees(self, own: Any, stages: Sequence[Any], producers: Sequence[str]) -> None:
         """Raises `DescriptionError` for a product that stores another KV cache than this reads."""
         require_caches_agree(own, stages, producers)
-
-    def query_rows(self, y: int) -> tuple[int, int, int]:
-        """Sequence of tile row y, and its query rows within the sequence, half-open."""
-        sequence, block = divmod(y, self.row_blocks)
-        return sequence, block * self.tile_m, min((block + 1) * self.tile_m, self.length)
 
     def keys_of(self, y: int) -> int:
         """How many keys the tiles of row y read."""

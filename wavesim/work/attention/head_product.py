@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from wavesim.errors import DescriptionError
-from wavesim.model.kernel import Block, Grid, Kernel, TiledWork, require_positive
+from wavesim.model.kernel import Block, Grid, Kernel, require_positive
 from wavesim.model.regions import ELEMENT_BYTES, Matrix, Read, Region, Write
 from wavesim.work.attention import require_cache_rows, require_groups
+from wavesim.work.query_rows import QueryRows
 
 Product = Literal["scores", "context"]
 ROW_UNIT = 8  # elements that are loaded at once
@@ -24,7 +25,7 @@ HEAD_PRODUCT_BLOCK = Block(threads=128, registers=216, static_shared_bytes=128, 
 
 
 @dataclass(frozen=True)
-class HeadProduct(TiledWork):
+class HeadProduct(QueryRows):
     """The product "scores" is scale Q K^T by heads; "context" is P V, of weights P over all keys.
 
     Operands of the scores: a (sequences * length, heads * head_dim), b (sequences * length, kv_heads *
@@ -99,11 +100,6 @@ class HeadProduct(TiledWork):
         return self.keys if self.product == "scores" else self.head_dim
 
     @property
-    def m(self) -> int:
-        """Rows of the output."""
-        return self.sequences * self.length
-
-    @property
     def columns(self) -> int:
         """Of the output."""
         return self.heads * self.n
@@ -112,11 +108,6 @@ class HeadProduct(TiledWork):
     def scale(self) -> float:
         """Of the scores: 1 / sqrt(head_dim); of the context 1."""
         return float(self.head_dim**-0.5) if self.product == "scores" else 1.0
-
-    @property
-    def row_blocks(self) -> int:
-        """Tiles of a head of one sequence, one below the other."""
-        return -(-self.length // self.tile_m)
 
     @property
     def column_blocks(self) -> int:
@@ -143,11 +134,6 @@ class HeadProduct(TiledWork):
             **({"cache": cache} if self.kv_rows else {}),
             "out": Matrix(self.m, self.columns, self.dtype, is_written=True),
         }
-
-    def query_rows(self, y: int) -> tuple[int, int, int]:
-        """Sequence of tile row y, and its query rows within the sequence, half-open."""
-        sequence, block = divmod(y, self.row_blocks)
-        return sequence, block * self.tile_m, min((block + 1) * self.tile_m, self.length)
 
     def reads(self, x: int, y: int, z: int) -> Iterable[Read]:
         """By a few k-blocks its rows of A and what it multiplies them by, of the cache and of b."""

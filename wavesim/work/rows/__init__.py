@@ -11,6 +11,7 @@ from typing import Literal
 from wavesim.errors import DescriptionError
 from wavesim.model.kernel import Block, Grid, Kernel, TiledWork, require_positive
 from wavesim.model.regions import ELEMENT_BYTES, Matrix, Read, Region, Write
+from wavesim.work.query_rows import QueryRows
 
 COPY_BLOCK = Block(threads=256, registers=64)
 WARP, VECTOR_COLUMNS, VECTORS_PER_THREAD = 32, 8, 4  # 16 bytes are a vector
@@ -101,7 +102,7 @@ class Norm(TiledWork):
 
 
 @dataclass(frozen=True)
-class Softmax(TiledWork):
+class Softmax(QueryRows):
     """Softmax over the keys of attention's scores, of `sequences` x `heads` matrices (length, keys).
 
     out = softmax(scale * scores). Operands: scores and out, both (sequences * length, heads * keys): a row
@@ -136,27 +137,16 @@ class Softmax(TiledWork):
             raise DescriptionError(f"{owner}: dropout is {self.dropout}; it must be at least 0 and below 1")
 
     @property
-    def row_blocks(self) -> int:
-        """Tiles of a head of one sequence."""
-        return -(-self.length // self.tile_m)
-
-    @property
-    def grid(self) -> Grid:
-        """Heads x sequences' row blocks."""
-        return Grid(self.heads, self.sequences * self.row_blocks)
-
-    @property
     def operands(self) -> Mapping[str, Matrix]:
         """The scores and what is made of them."""
-        rows, columns = self.sequences * self.length, self.heads * self.keys
+        rows, columns = self.m, self.heads * self.keys
         return {
             "scores": Matrix(rows, columns, self.dtype),
             "out": Matrix(rows, columns, self.dtype, is_written=True),
         }
 
     def _rows(self, x: int, y: int) -> Region:
-        sequence, block = divmod(y, self.row_blocks)
-        top, bottom = block * self.tile_m, min((block + 1) * self.tile_m, self.length)
+        sequence, top, bottom = self.query_rows(y)
         return Region(top, bottom, x * self.keys, (x + 1) * self.keys).moved(sequence * self.length, 0)
 
     def reads(self, x: int, y: int, z: int) -> Iterable[Read]:
