@@ -11,12 +11,12 @@ import json
 import shutil
 import subprocess
 import sys
-import tarfile
 import tomllib
 from pathlib import Path
 
 from browser_lock import add_wheels
 from slim_wheel import slim_copy
+from unpack_traces import unpack
 
 LITE = Path(__file__).parent
 ROOT = LITE.parent
@@ -151,14 +151,6 @@ def kernel_wheels(folder: Path) -> list[Path]:
     return [Path(shutil.copy(path, folder)) for path in found]
 
 
-def unpack_traces(folder: Path) -> None:
-    """Traces as files of their own: Python in a browser comes without the unpacker."""
-    for archive in folder.rglob("traces.tar.xz"):
-        with tarfile.open(archive) as packed:
-            packed.extractall(archive.parent, filter="data")
-        archive.unlink()
-
-
 def own_wheel(name: str, out: Path) -> Path:
     """A wheel of the package without GPU part, or of the part of NumPy, built with nothing fetched."""
     stage = out / "stage" / name
@@ -168,7 +160,8 @@ def own_wheel(name: str, out: Path) -> Path:
         shutil.copytree(ROOT / name, stage / name, ignore=hidden)
         for part in LEFT_OUT:
             shutil.rmtree(stage / name / part)
-        unpack_traces(stage / name / "recordings")
+        for archive in (stage / name / "recordings").rglob("traces.npz.xz"):
+            unpack(archive)
         project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
         version, needs = project["version"], NEEDS
     else:

@@ -7,7 +7,7 @@ semaphores; each is what a reader of the notebook sees, written by the widget's 
 from collections.abc import Callable
 from pathlib import Path
 
-from smaller_pictures import write_png
+from smaller_pictures import write_few_colours
 from wavesim.costs.cost_model import zero_cost
 from wavesim.model.device import load
 from wavesim.plan.order import ColumnMajor
@@ -83,9 +83,10 @@ def main() -> None:
     """Writes every picture."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     for name, draw in PICTURES.items():
-        path = FOLDER / f"{name}.png"
-        draw(path)
-        write_png(path.read_bytes(), path)
+        shot = FOLDER / f"{name}.png"
+        draw(shot)
+        write_few_colours(shot.read_bytes(), shot.with_suffix(".webp"))
+        shot.unlink()
 
 
 if __name__ == "__main__":

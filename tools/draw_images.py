@@ -56,7 +56,7 @@ def main() -> None:
     }
     for name, draw in pictures.items():
         for theme in ("light", "dark"):
-            write_picture(draw(theme), FOLDER / f"{name}-{theme}.png")
+            write_picture(draw(theme), FOLDER / f"{name}-{theme}.webp")
 
 
 if __name__ == "__main__":

@@ -72,10 +72,10 @@ def test_a_pages_links_lead_to_pages(pages):
 
 def test_the_gallery_shows_every_picture_that_is_drawn_and_no_other():
     text = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
-    shown = set(re.findall(r"\(images/gallery/(\w+)\.png\)", text))
+    shown = set(re.findall(r"\(images/gallery/(\w+)\.webp\)", text))
     drawn = set(
         re.findall(r'^    "(\w+)": ', (ROOT / "tools" / "draw_gallery.py").read_text(), flags=re.MULTILINE)
     )
-    assert shown == drawn == {path.stem for path in (ROOT / "docs" / "images" / "gallery").glob("*.png")}
+    assert shown == drawn == {path.stem for path in (ROOT / "docs" / "images" / "gallery").glob("*.webp")}
     for target in re.findall(r"\]\(([^)]+)\)", text):
         assert (ROOT / "docs" / target).exists(), target

@@ -24,7 +24,7 @@ ALLOWED = {
     # Maps a file that the guard made; what is in it is old as soon as it is written.
     "gpu/wavesim_gpu/hang/semaphore_mirror.py: Path(path).open('r+b')",
     # Writes into memory.
-    "wavesim/trace/trace_archive.py: zipfile.ZipFile(data, 'w', zipfile.ZIP_STORED)",
+    "wavesim/trace/trace_archive.py: np.savez(data, allow_pickle=False, **columns)",
 }
 
 

@@ -5,17 +5,16 @@ Example: the model of such a commit is asked again, and opens `..._row_stream.np
 
 import lzma
 import shutil
-import tarfile
 from pathlib import Path
 
-from wavesim.trace.trace_archive import ARCHIVE
+from wavesim.trace.trace_archive import ARCHIVE, unpack_traces
 
 
 def unpacked_run(folder: Path, into: Path) -> Path:
     """Copies the run there, its traces unpacked. Returns `into`, which is made."""
     shutil.copytree(folder, into)
-    with tarfile.open(into / ARCHIVE) as archive:
-        archive.extractall(into, filter="data")
+    unpack_traces(folder, into)
+    (into / ARCHIVE).unlink()
     for packed in into.glob("*.json*.xz"):
         packed.with_suffix("").write_bytes(lzma.decompress(packed.read_bytes()))
     return into

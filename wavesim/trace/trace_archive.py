@@ -1,23 +1,30 @@
-"""The traces of a folder as one file: traces.tar.xz, a third of what they take apart, for most of it repeats.
+"""The traces of a folder as one file: traces.npz.xz, a third of what they take apart, for most of it repeats.
 
-Example: `tar xf traces.tar.xz` gives the .npz files back as `Trace.save` names them, uncompressed.
+Example: 216 traces are 13 columns, each with the blocks of all traces one after the other; `names` lists what
+each trace's file is called and how many blocks it has, `header` holds their headers as a JSON list.
 """
 
 import io
-import tarfile
-import zipfile
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from wavesim.errors import RecordingError
-from wavesim.safe_io.escaping import one_line
+from wavesim.safe_io.documents import json_value
 from wavesim.safe_io.reading import read_packed
 from wavesim.safe_io.writing import replacing
 from wavesim.trace.trace import Trace
+from wavesim.trace.trace_file import narrowed, read_arrays
 
-ARCHIVE = "traces.tar.xz"
+ARCHIVE = "traces.npz.xz"
 MAX_UNPACKED_BYTES = 1 << 28  # ten times the largest folder of recordings
+STEPS = ("issue_ns", "start_ns", "end_ns")  # kept as differences between neighbouring blocks, which are small
+Columns = Mapping[str, NDArray[Any]]
 
 
 def pack_traces(folder: Path) -> Path | None:
@@ -25,17 +32,24 @@ def pack_traces(folder: Path) -> Path | None:
 
     A file of a name that is packed already takes its place. Raises `RecordingError` or `OutputError`.
     """
+    import lzma  # noqa: PLC0415  # a Python in a browser may lack it; its traces are loose
+
     loose = sorted(folder.glob("*.npz"))
     if not loose:
         return None
+    packed = dict(_beside(folder / ARCHIVE))
+    for member in loose:
+        with member.open("rb") as file:
+            packed[member.name] = read_arrays(member, file)
+    traces = dict(sorted(packed.items()))
+    first = next(iter(traces.values()))
+    table = {name: _joined(name, traces) for name in first if name != "header"}
+    names = [(name, int(columns["stage"].size)) for name, columns in traces.items()]
+    headers = [json.loads(columns["header"].astype(np.uint8).tobytes()) for columns in traces.values()]
+    data = _npz({**table, "names": _bytes(names), "header": _bytes(headers)})
     path = folder / ARCHIVE
-    packed = dict(_members(path)) if path.exists() else {}
-    packed |= {member.name: _uncompressed(member) for member in loose}
-    with replacing(path) as file, tarfile.open(fileobj=file, mode="w:xz", preset=9) as archive:
-        for name, data in sorted(packed.items()):
-            info = tarfile.TarInfo(name)  # without date and owner: the same traces are the same bytes
-            info.size = len(data)
-            archive.addfile(info, io.BytesIO(data))
+    with replacing(path) as out:
+        out.write(lzma.compress(data, preset=9))
     for member in loose:
         member.unlink()
     return path
@@ -55,10 +69,37 @@ def load_trace(path: Path) -> Trace:
     """A trace from its file or else from the archive beside it. Raises `RecordingError`."""
     if path.exists() or not has_trace(path):
         return Trace.load(path)
-    return Trace.load(path, io.BytesIO(_beside(path)[path.name]))
+    return Trace.load(path, io.BytesIO(_file_of(_beside(path)[path.name])))
 
 
-def _beside(path: Path) -> Mapping[str, bytes]:
+def unpack_traces(folder: Path, into: Path) -> None:
+    """Writes the packed traces of a folder as files of their own. Raises `RecordingError`."""
+    for name, columns in _beside(folder / ARCHIVE).items():
+        (into / name).write_bytes(_file_of(columns))
+
+
+def _file_of(columns: Columns) -> bytes:
+    plain = {name: column if name == "header" else narrowed(column) for name, column in columns.items()}
+    return _npz(plain)
+
+
+def _npz(columns: Columns) -> bytes:
+    data = io.BytesIO()
+    np.savez(data, allow_pickle=False, **columns)
+    return data.getvalue()
+
+
+def _joined(name: str, traces: Mapping[str, Columns]) -> NDArray[Any]:
+    """A column of all traces, in 32 bits where it fits."""
+    column = np.concatenate([columns[name].astype(np.int64) for columns in traces.values()])
+    return narrowed(np.diff(column, prepend=0) if name in STEPS else column)
+
+
+def _bytes(value: Any) -> NDArray[Any]:
+    return np.frombuffer(json.dumps(value, separators=(",", ":")).encode(), np.uint8)
+
+
+def _beside(path: Path) -> Mapping[str, Columns]:
     archive = path.with_name(ARCHIVE)
     if not archive.exists():
         return {}
@@ -66,27 +107,24 @@ def _beside(path: Path) -> Mapping[str, bytes]:
 
 
 @lru_cache(maxsize=4)
-def _members_at(path: Path, changed_ns: int) -> Mapping[str, bytes]:
+def _members_at(path: Path, changed_ns: int) -> Mapping[str, Columns]:
     del changed_ns  # a part of the key: an archive that was written anew is read anew
-    return dict(_members(path))
-
-
-def _members(path: Path) -> Iterator[tuple[str, bytes]]:
-    unpacked = read_packed(path, MAX_UNPACKED_BYTES)
+    table = read_arrays(path, io.BytesIO(read_packed(path, MAX_UNPACKED_BYTES)))
+    texts = {key: table.pop(key, np.zeros(0)).astype(np.uint8).tobytes() for key in ("names", "header")}
+    names, headers = (json_value(text, f"{path}: field {key!r}") for key, text in texts.items())
     try:
-        with tarfile.open(fileobj=io.BytesIO(unpacked), mode="r:") as archive:
-            for info in archive:
-                member = archive.extractfile(info)
-                if member is not None:
-                    yield info.name, member.read()
-    except (tarfile.TarError, EOFError) as error:
-        raise RecordingError(f"{path}: damaged: {one_line(str(error))}") from None
+        ends = np.cumsum([count for _, count in names])
+        columns = {name: _parts(name, column, ends) for name, column in table.items()}
+        return {
+            name: {key: parts[index] for key, parts in columns.items()} | {"header": _bytes(headers[index])}
+            for index, (name, _) in enumerate(names)
+        }
+    except (TypeError, ValueError, IndexError) as error:
+        raise RecordingError(f"{path}: damaged: {error}") from None
 
 
-def _uncompressed(path: Path) -> bytes:
-    """The file's columns as they are: what is compressed already does not shrink among its like."""
-    data = io.BytesIO()
-    with zipfile.ZipFile(path) as compressed, zipfile.ZipFile(data, "w", zipfile.ZIP_STORED) as plain:
-        for name in compressed.namelist():
-            plain.writestr(zipfile.ZipInfo(name), compressed.read(name))
-    return data.getvalue()
+def _parts(name: str, column: NDArray[Any], ends: NDArray[Any]) -> list[NDArray[Any]]:
+    """A column cut into its traces'."""
+    if column.size != ends[-1]:
+        raise ValueError(f"{column.size} entries of {name} for {ends[-1]} blocks")
+    return np.split(np.cumsum(column) if name in STEPS else column, ends[:-1])
