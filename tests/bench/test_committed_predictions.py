@@ -4,7 +4,7 @@ The day is that of the commit, so that a commit passes or fails as it did the la
 all of them.
 """
 
-import gzip
+import lzma
 import subprocess
 from dataclasses import replace
 from datetime import date
@@ -91,7 +91,7 @@ def test_validate_fails_where_a_prediction_is_not_as_committed(monkeypatch, caps
 
 
 def test_every_digit_comes_back_and_the_same_predictions_are_the_same_bytes(tmp_path: Path):
-    path = tmp_path / "predictions.json.gz"
+    path = tmp_path / "predictions.json.xz"
     write_predictions([[ONE], []], path)
     before = path.read_bytes()
     assert committed_predictions(path) == [[ONE], []]
@@ -100,9 +100,9 @@ def test_every_digit_comes_back_and_the_same_predictions_are_the_same_bytes(tmp_
 
 
 def test_a_damaged_file_is_named(tmp_path: Path):
-    path = tmp_path / "predictions.json.gz"
-    path.write_bytes(gzip.compress(b"[["))
-    with pytest.raises(RecordingError, match=r"predictions\.json\.gz: not JSON"):
+    path = tmp_path / "predictions.json.xz"
+    path.write_bytes(lzma.compress(b"[["))
+    with pytest.raises(RecordingError, match=r"predictions\.json\.xz: not JSON"):
         committed_predictions(path)
 
 

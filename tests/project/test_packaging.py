@@ -21,7 +21,7 @@ MAX_RECORDINGS_BYTES = 10_000_000
 MAX_WHEEL_BYTES = 6_000_000
 # Recordings that only `wavesim validate` reads.
 IN_A_CHECKOUT = ("wavesim/recordings/blind/", "wavesim/recordings/foreign/", "wavesim/recordings/sketch/")
-PREDICTIONS = "wavesim/recordings/predictions.json.gz"
+PREDICTIONS = "wavesim/recordings/predictions.json.xz"
 
 
 @pytest.fixture(scope="session")

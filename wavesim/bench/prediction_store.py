@@ -4,8 +4,8 @@ Example: 421 jobs made 3,298 predictions. Whoever makes those of one job again f
 of a point, or has changed the model and not stored what came of it.
 """
 
-import gzip
 import json
+import lzma
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -14,26 +14,26 @@ from typing import Any
 from wavesim.bench.scored_case import ScoredPrediction
 from wavesim.predict.prediction import Measured
 from wavesim.recordings.shipped import FOLDER
-from wavesim.safe_io.documents import json_value
+from wavesim.safe_io.documents import read_json
 from wavesim.safe_io.writing import write_bytes
 
-FILE = FOLDER / "predictions.json.gz"
+FILE = FOLDER / "predictions.json.xz"
 # Points or percent. A time that another processor rounds to the next nanosecond moves them by far less.
 SAME = 0.005
+MAX_BYTES = 1 << 26
 ByJob = Sequence[Sequence[ScoredPrediction]]
 
 
 def committed_predictions(path: Path = FILE) -> list[list[ScoredPrediction]]:
     """Those of each job, in the order of `validation.all_jobs`. Raises `RecordingError`."""
-    with gzip.open(path) as file:
-        jobs = json_value(file.read(), str(path))
+    jobs = read_json(path, MAX_BYTES)
     return [[_read(entry) for entry in job] for job in jobs]
 
 
 def write_predictions(by_job: ByJob, path: Path = FILE) -> None:
     """Stores them, to be committed with the scores; the same predictions are the same bytes."""
     document = json.dumps([[asdict(one) for one in job] for job in by_job])
-    write_bytes(path, gzip.compress(document.encode(), mtime=0))
+    write_bytes(path, lzma.compress(document.encode(), preset=9))
 
 
 def differences(found: ByJob, committed: ByJob) -> list[str]:

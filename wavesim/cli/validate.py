@@ -10,7 +10,7 @@ from wavesim.cli.printing import complain, print_result, progress
 from wavesim.errors import DescriptionError, RecordingError
 from wavesim.recordings.shipped import FOLDER
 
-IN_A_CHECKOUT = ("blind", "foreign", "sketch", "predictions.json.gz")
+IN_A_CHECKOUT = ("blind", "foreign", "sketch", "predictions.json.xz")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from wavesim.errors import RecordingError
 from wavesim.safe_io.documents import json_value
 from wavesim.safe_io.reading import read_packed
-from wavesim.safe_io.writing import replacing
+from wavesim.safe_io.writing import replacing, write_bytes
 from wavesim.trace.trace import Trace
 from wavesim.trace.trace_file import narrowed, read_arrays
 
@@ -75,7 +75,7 @@ def load_trace(path: Path) -> Trace:
 def unpack_traces(folder: Path, into: Path) -> None:
     """Writes the packed traces of a folder as files of their own. Raises `RecordingError`."""
     for name, columns in _beside(folder / ARCHIVE).items():
-        (into / name).write_bytes(_file_of(columns))
+        write_bytes(into / name, _file_of(columns))
 
 
 def _file_of(columns: Columns) -> bytes:
