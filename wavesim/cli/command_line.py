@@ -20,6 +20,7 @@ from wavesim.errors import CompileError, DeadlockError, WavesimError
 from wavesim.safe_io.escaping import lines
 from wavesim.safe_io.options import OneLineParser
 from wavesim.safe_io.program import ReaderGoneError, error_text, run_program
+from wavesim.safe_io.reading import inputs_kept
 
 COMMANDS = {
     "predict": "which plan to run for your own kernels, and what it gains; from a TOML file",
@@ -74,7 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options = _parser(words).parse_args(words)  # their help names devices, whose files may be bad
         command: Callable[[argparse.Namespace], int] = options.command
-        return command(options)
+        with inputs_kept():
+            return command(options)
     except CompileError as error:
         sys.stderr.write(lines(f"wavesim: {error}\n"))  # with the compiler's log
         return BAD_INPUT

@@ -30,7 +30,12 @@ class OneLineParser(argparse.ArgumentParser):
     def parse_args(self, *words: Any, **options: Any) -> Any:
         """As argparse's; refuses one file for two options, as what is written would replace the other."""
         parsed = super().parse_args(*words, **options)
-        files = [(name, value) for name, value in vars(parsed).items() if isinstance(value, Path)]
+        # A word that names a file, such as a device's, is read.
+        files = [
+            (name, Path(value))
+            for name, value in vars(parsed).items()
+            if isinstance(value, Path) or (isinstance(value, str) and os.path.isfile(value))  # noqa: PTH113
+        ]
         for (first, path), (second, again) in itertools.combinations(files, 2):
             if _is_same_file(path, again):
                 self.error(f"{again} is given as {first} and as {second}; give each a file of its own")

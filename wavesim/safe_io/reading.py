@@ -3,12 +3,35 @@
 Example: a FIFO that nobody writes to, or /dev/zero, given as a profile is refused in one line, at once.
 """
 
+import contextlib
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from wavesim.errors import RecordingError
+from wavesim.errors import OutputError, RecordingError
+from wavesim.safe_io.escaping import one_line
+
+MOST_UNPACKER_BYTES = 1 << 28  # of a dictionary: the largest that xz itself makes has 64 MB
+_kept: set[tuple[int, int]] | None = None  # what has been read, by device and inode
+
+
+@contextlib.contextmanager
+def inputs_kept() -> Iterator[None]:
+    """Within, no output takes the place of a file that was read (`require_no_input`)."""
+    global _kept  # noqa: PLW0603  # one command, one process
+    before, _kept = _kept, set()
+    try:
+        yield
+    finally:
+        _kept = before
+
+
+def require_no_input(status: os.stat_result, path: Path) -> None:
+    """Raises `OutputError` for a file of which something was read, also where another file had named it."""
+    if _kept is not None and (status.st_dev, status.st_ino) in _kept:
+        raise OutputError(f"{one_line(str(path))}: is read as an input; give the output another path")
 
 
 def open_data(path: str | Path, most_bytes: int | None = None) -> BinaryIO:
@@ -22,6 +45,8 @@ def open_data(path: str | Path, most_bytes: int | None = None) -> BinaryIO:
     except ValueError as error:  # a NUL in the path
         raise RecordingError(f"{str(path)!r}: cannot be read: {error}") from None
     status = os.fstat(number)
+    if _kept is not None:
+        _kept.add((status.st_dev, status.st_ino))
     if not stat.S_ISREG(status.st_mode):
         os.close(number)
         raise RecordingError(f"{path}: not a regular file; give the path of one")
@@ -46,7 +71,7 @@ def read_packed(path: str | Path, most_bytes: int) -> bytes:
     import lzma  # noqa: PLC0415  # a Python in a browser may lack it, and has no packed files
 
     with open_data(path, most_bytes) as file:
-        unpacker = lzma.LZMADecompressor()
+        unpacker = lzma.LZMADecompressor(memlimit=MOST_UNPACKER_BYTES)
         try:
             data = unpacker.decompress(file.read(most_bytes), most_bytes)
         except (lzma.LZMAError, EOFError) as error:

@@ -21,6 +21,7 @@ from typing import BinaryIO
 
 from wavesim.errors import OutputError
 from wavesim.safe_io.escaping import one_line
+from wavesim.safe_io.reading import require_no_input
 
 STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 DESCRIPTORS = ("/dev/fd", "/proc/self/fd")
@@ -52,7 +53,7 @@ def _require_writable(path: Path) -> None:
         if direct is not None:
             direct.close()
             return
-        folder = Path(os.path.realpath(path)).parent
+        folder = _target_of(path).parent
         while not folder.exists():
             folder = folder.parent
         # Only a file tells: on a read-only file system, root is allowed to write and still cannot.
@@ -74,7 +75,7 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
     try:
         direct = _opened_directly(path)
         if direct is None:
-            with _part_of(Path(os.path.realpath(path))) as file:
+            with _part_of(_target_of(path)) as file:
                 yield file
         else:
             with direct:
@@ -90,6 +91,27 @@ def cannot_write(path: Path, error: OSError) -> OutputError:
     kept = " What was there before is whole." if os.path.isfile(path) else ""  # noqa: PTH113  # never raises
     reason = error.strerror or error
     return OutputError(f"{_shown(path)}: cannot be written ({reason}); make room or give another path.{kept}")
+
+
+def _target_of(path: Path) -> Path:
+    """What a path leads to through links. Raises `OutputError` for an input, and for links of strangers.
+
+    As the system has it where links are followed when a file is opened (fs.protected_symlinks): in a folder
+    that all may write, such as /tmp, only one's own links and those of the folder's owner.
+    """
+    for place in (path.absolute(), *path.absolute().parents):
+        if place.is_symlink():
+            link, folder = place.lstat(), place.parent.stat()
+            is_shared = folder.st_mode & stat.S_ISVTX and folder.st_mode & stat.S_IWOTH
+            if is_shared and link.st_uid not in (os.geteuid(), folder.st_uid):
+                raise OutputError(
+                    f"{_shown(path)}: {_shown(place)} is another user's link in a folder that all may write; "
+                    "give another path"
+                )
+            return _target_of(place.parent / place.readlink() / path.absolute().relative_to(place))
+    with contextlib.suppress(FileNotFoundError):
+        require_no_input(path.stat(), path)
+    return path
 
 
 @contextlib.contextmanager
@@ -183,7 +205,7 @@ def open_appending(path: Path) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
     # Without O_NONBLOCK, opening a FIFO may wait for another program.
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
-    number = os.open(path, flags, 0o666)
+    number = os.open(_target_of(path), flags, 0o666)
     if not stat.S_ISREG(os.fstat(number).st_mode):
         os.close(number)
         raise OSError(errno.EINVAL, "not a regular file")

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavesim.errors import RecordingError
-from wavesim.safe_io.documents import json_value
+from wavesim.safe_io.escaping import one_line
 from wavesim.safe_io.reading import read_packed
 from wavesim.safe_io.writing import replacing, write_bytes
 from wavesim.trace.trace import Trace
-from wavesim.trace.trace_file import narrowed, read_arrays
+from wavesim.trace.trace_file import bounded_json, narrowed, read_arrays
 
 ARCHIVE = "traces.npz.xz"
 MAX_UNPACKED_BYTES = 1 << 28  # ten times the largest folder of recordings
@@ -111,7 +111,7 @@ def _members_at(path: Path, changed_ns: int) -> Mapping[str, Columns]:
     del changed_ns  # a part of the key: an archive that was written anew is read anew
     table = read_arrays(path, io.BytesIO(read_packed(path, MAX_UNPACKED_BYTES)))
     texts = {key: table.pop(key, np.zeros(0)).astype(np.uint8).tobytes() for key in ("names", "header")}
-    names, headers = (json_value(text, f"{path}: field {key!r}") for key, text in texts.items())
+    names, headers = (bounded_json(text, f"{path}: field {key!r}") for key, text in texts.items())
     try:
         ends = np.cumsum([count for _, count in names])
         columns = {name: _parts(name, column, ends) for name, column in table.items()}
@@ -119,8 +119,8 @@ def _members_at(path: Path, changed_ns: int) -> Mapping[str, Columns]:
             name: {key: parts[index] for key, parts in columns.items()} | {"header": _bytes(headers[index])}
             for index, (name, _) in enumerate(names)
         }
-    except (TypeError, ValueError, IndexError) as error:
-        raise RecordingError(f"{path}: damaged: {error}") from None
+    except (TypeError, ValueError, LookupError, OverflowError) as error:
+        raise RecordingError(f"{path}: damaged: {one_line(str(error))}") from None
 
 
 def _parts(name: str, column: NDArray[Any], ends: NDArray[Any]) -> list[NDArray[Any]]:

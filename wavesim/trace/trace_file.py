@@ -24,6 +24,7 @@ from wavesim.trace.header import DependencyInfo, Event, Header, StageInfo, with_
 FORMAT = "wavesim-trace"
 VERSION = 1
 MAX_UNPACKED_BYTES = 1 << 30  # a trace of ten million blocks; larger files are refused unread
+MOST_HEADER_BYTES, MOST_HEADER_ITEMS = 1 << 26, 1 << 22  # a number per tile and per semaphore, and the events
 
 # SMs times slots, each a row of a figure: an H200 has 132 x 32. Slots are no more closely bounded: those of a
 # measured block are reckoned from its times, so that a kernel can seem to hold one more than an SM has.
@@ -59,11 +60,14 @@ def _require_small(path: Path, file: BinaryIO) -> None:
     try:
         with zipfile.ZipFile(file) as archive:
             size = sum(info.file_size for info in archive.infolist())
+            header = sum(info.file_size for info in archive.infolist() if info.filename == "header.npy")
     except Exception as error:  # noqa: BLE001 - a damaged directory raises many kinds beside BadZipFile
         raise RecordingError(
             f"{path}: not a trace, or truncated: {one_line(str(error))}. Expected an .npz that "
             "Trace.save wrote"
         ) from None
+    if header > MOST_HEADER_BYTES:
+        raise RecordingError(f"{path}: a header of {header:,} bytes; at most {MOST_HEADER_BYTES:,} are read")
     if size > MAX_UNPACKED_BYTES:
         raise RecordingError(f"{path}: unpacks to {size} bytes; at most {MAX_UNPACKED_BYTES} are read")
     file.seek(0)
@@ -88,7 +92,8 @@ def read_header(path: Path, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any
     """The header as JSON values, of a version that is known. Raises `RecordingError`."""
     if "header" not in arrays:
         raise RecordingError(f"{path}: field 'header' is missing; the file is not a wavesim trace")
-    head = json_value(arrays["header"].astype(np.uint8).tobytes(), f"{path}: field 'header'")
+    text = arrays["header"].astype(np.uint8).tobytes()
+    head = bounded_json(text, f"{path}: field 'header'")
     if not isinstance(head, dict) or head.get("format") != FORMAT:
         raise RecordingError(
             f"{path}: field 'header.format' is not {FORMAT!r}; the file is not a wavesim trace"
@@ -99,6 +104,16 @@ def read_header(path: Path, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any
             f"{VERSION}. Update wavesim"
         )
     return {key: value for key, value in head.items() if key not in ("format", "version")}
+
+
+def bounded_json(text: bytes, place: str) -> Any:
+    """The value of a header's JSON, whose items are counted first: each takes some 100 bytes once it is read,
+    and two in the file. Raises `RecordingError`.
+    """
+    items = sum(map(text.count, (b",", b"[", b"{")))
+    if items > MOST_HEADER_ITEMS:
+        raise RecordingError(f"{place} has {items:,} items; at most {MOST_HEADER_ITEMS:,} are read")
+    return json_value(text, place)
 
 
 def _listed(head: dict[str, Any], name: str, path: Path) -> list[Any]:

@@ -4,6 +4,8 @@ import errno
 import io
 import itertools
 import os
+import re
+import shutil
 import stat
 import subprocess
 import sys
@@ -25,6 +27,7 @@ from wavesim.view.perfetto import write_perfetto
 from wavesim.workloads.figure_one import TILE_NS, toy
 
 BEFORE = b"what was there before\n"
+CATALOGUE = Path(__file__).parents[3] / "wavesim" / "model" / "devices"
 PROFILE = Path(__file__).parents[3] / "wavesim" / "recordings" / "profiles"
 
 
@@ -230,3 +233,46 @@ def test_a_line_that_does_not_fit_leaves_the_lines_before_it(tmp_path, monkeypat
             append_line(path, "second")
     append_line(path, "third")
     assert path.read_text() == "first\nthird\n"
+
+
+def test_no_output_takes_the_place_of_an_input_also_of_one_that_an_input_names(tmp_path, capsys):
+    device = tmp_path / "dev.toml"
+    shutil.copy(CATALOGUE / "toy.toml", device)
+    pair = tmp_path / "pair.toml"
+    example = (Path(__file__).parents[3] / "docs" / "pair.toml").read_text()
+    pair.write_text(re.sub(r"(?m)^device = .*$", f'device = "{device}"', example))
+    before = device.read_bytes()
+    (tmp_path / "link").symlink_to(device)
+    for words in (
+        ["simulate", "toy", "--device", str(device), "--html", str(device)],
+        ["simulate", "toy", "--device", str(device), "--out", str(tmp_path / "link")],
+        ["compare", "toy", "--device", str(device), "--perfetto", str(device)],
+        ["gen", "toy", "--device", str(device), "--out", str(device)],
+        ["predict", str(pair), "--html", str(device)],
+        ["gen", "--file", str(pair), "--sync", "row", "--out", str(device)],
+        ["tune", "toy", "--device", str(device), "--results", str(device)],
+    ):
+        try:
+            status = main(words)
+        except SystemExit as end:
+            status = end.code
+        assert status == 2, words
+        assert capsys.readouterr().err.splitlines()[-1].startswith("wavesim"), words
+        assert device.read_bytes() == before, words
+
+
+def test_a_strangers_link_in_a_folder_that_all_may_write_is_not_followed(tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("only root makes a link that is another user's")
+    (shared := tmp_path / "shared").mkdir()
+    shared.chmod(0o1777)
+    (victim := tmp_path / "victim").write_text("kept")
+    (shared / "report.html").symlink_to(victim)
+    os.lchown(shared / "report.html", 4711, 4711)
+    for write in (write_text, append_line):
+        with pytest.raises(OutputError, match="another user's link"):
+            write(shared / "report.html", "new")
+    assert victim.read_text() == "kept"
+    os.lchown(shared / "report.html", os.geteuid(), os.getegid())
+    write_text(shared / "report.html", "new")
+    assert victim.read_text() == "new"

@@ -1,5 +1,8 @@
+import io
+import lzma
 import shutil
 
+import numpy as np
 import pytest
 
 from wavesim.errors import RecordingError
@@ -71,3 +74,30 @@ def test_a_damaged_archive_is_named(folder, damage):
 def test_a_missing_trace_is_named(folder):
     with pytest.raises(RecordingError, match=r"other\.npz"):
         load_trace(folder / "other.npz")
+
+
+def test_a_header_of_more_items_than_a_trace_has_is_refused_before_it_is_read(folder):
+    with np.load(folder / NAMES[0]) as archive:
+        arrays = dict(archive)
+    arrays["header"] = np.frombuffer(b"[" + b"[]," * (5 << 20) + b"0]", dtype=np.uint8)
+    np.savez_compressed(folder / "long.npz", **arrays)
+    with pytest.raises(RecordingError, match=r"field 'header' has 10,485,7.. items; at most 4,194,304"):
+        Trace.load(folder / "long.npz")
+    arrays["header"] = np.zeros(70 << 20, dtype=np.uint8)
+    np.savez_compressed(folder / "long.npz", **arrays)
+    with pytest.raises(RecordingError, match="a header of 73,400,448 bytes"):
+        Trace.load(folder / "long.npz")
+
+
+@pytest.mark.parametrize(
+    "names", [b'{"a": 1}', b'[["a.npz", -1]]', b'[["a.npz", 99]]', b"[[[], 1]]", b"7", b"[]", b""]
+)
+@pytest.mark.parametrize("header", [b"{}", b"[]", b"[1]", b'"x"'])
+def test_an_archive_whose_parts_do_not_fit_is_refused_in_one_line(names, header, tmp_path):
+    columns = {"names": names, "header": header, "issue_ns": b"\1"}
+    data = io.BytesIO()
+    np.savez(data, **{key: np.frombuffer(text, dtype=np.uint8) for key, text in columns.items()})
+    (tmp_path / ARCHIVE).write_bytes(lzma.compress(data.getvalue()))
+    with pytest.raises(RecordingError) as refused:
+        load_trace(tmp_path / "a.npz")
+    assert "\n" not in str(refused.value)
