@@ -13,7 +13,7 @@ from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import TileSync
 from wavesim.safe_io.writing import write_text
 from wavesim.sim.simulation import simulate
-from wavesim.widgets.wave_film import WaveFilm
+from wavesim.widgets.wave_player import WaveFilm
 from wavesim.workloads.figure_one import TILE_NS, toy
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images"

@@ -22,8 +22,7 @@ from wavesim.bench.speedups import (
     summary,
     with_generated_as_one,
 )
-from wavesim.view.panels_data import Dot, Panel, Scale, Series
-from wavesim.view.panels_figure import small_panels
+from wavesim.view.panels_figure import Dot, Panel, Scale, Series, small_panels
 from wavesim.view.theme import DARK
 
 

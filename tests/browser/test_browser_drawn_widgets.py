@@ -6,7 +6,7 @@ import sys
 import pytest
 from slider_speed import slowdown
 
-from wavesim.teaching.published_gains import published_prediction, published_rows
+from wavesim.teaching.published_view import published_prediction, published_rows
 
 pytestmark = [
     pytest.mark.browser,

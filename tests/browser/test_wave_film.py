@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from wavesim import DescriptionError, StreamSync, device, simulate, toy, zero_cost
-from wavesim.widgets.wave_film import WaveFilm
+from wavesim.widgets.wave_player import WaveFilm
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 MOST_BYTES = 1_000_000

@@ -36,15 +36,14 @@ from wavesim.teaching.shown import Shown
 from wavesim.trace.trace import Trace
 from wavesim.view.figure import figure_html
 from wavesim.view.gain_figure import Gain, gain_overview
-from wavesim.view.panels_data import Dot, Panel, Scale, Series
-from wavesim.view.panels_figure import small_panels
+from wavesim.view.panels_figure import Dot, Panel, Scale, Series, small_panels
 from wavesim.view.safety_figure import safety_picture
 from wavesim.view.timeline_figure import timeline
 from wavesim.widgets import ComparisonView, DependencyExplorer, TunerView, WavePlayer, WhatIf
 from wavesim.widgets.advice_browser import AdviceBrowser
 from wavesim.widgets.explorer import problem_html
 from wavesim.widgets.scenario import GivenKernels
-from wavesim.widgets.tuned_points import TunedPoint
+from wavesim.widgets.tuner_view import TunedPoint
 from wavesim.widgets.words import problem_box
 from wavesim.workloads.figure_one import TILE_NS, toy
 

@@ -7,7 +7,7 @@ how much longer a process that only computes takes on this machine just now.
 import time
 from typing import Any
 
-STATUS = ".wavesim-spoken"
+STATUS = ".wavesim-finding"
 # From a key's event to the picture drawn with what it asked for. Waiting for the next frame makes sure that
 # the canvas is on the screen.
 WATCH = """() => {
@@ -19,7 +19,7 @@ WATCH = """() => {
   });
 }"""
 DRAWN_SINCE_KEY = """tiles => window.seen.drawn.length > 0
-  && document.querySelector('.wavesim-spoken').dataset.tiles !== tiles"""
+  && document.querySelector('.wavesim-finding').dataset.tiles !== tiles"""
 STILL_MS = 300  # between two moves of a slider, so that each starts from a picture at rest
 STEPS = 1_000_000  # of a loop that only computes
 STEPS_S = 0.065  # that it takes where the limits were set: one quiet core of an AMD EPYC

@@ -10,7 +10,7 @@ from statistics import median
 from wavesim.bench.gpu_results import TimedCandidate
 from wavesim.bench.speedups import PROMPT, Speedup, label, summary
 from wavesim.safe_io.escaping import BREAK, Markup
-from wavesim.view.panels_data import Dot, Panel, Series
+from wavesim.view.panels_figure import Dot, Panel, Series
 
 Found = Mapping[int, tuple[TimedCandidate, Speedup]]  # by tokens
 TEXTS = ("plan", "kernels", "cuts", "way", "order", "tile")

@@ -32,8 +32,7 @@ from wavesim.bench.speedups import (
     with_generated_as_one,
 )
 from wavesim.safe_io.escaping import BREAK
-from wavesim.view.panels_data import Dot, Panel, Scale, Series, fitting
-from wavesim.view.panels_figure import small_panels
+from wavesim.view.panels_figure import Dot, Panel, Scale, Series, fitting, small_panels
 
 RIVALS = (
     "cublaslt",

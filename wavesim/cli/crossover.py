@@ -259,8 +259,8 @@ def _peer_document(crossover: "PeerCrossover") -> dict[str, Any]:
 
 
 def _write_page(options: argparse.Namespace, crossovers: "list[PeerCrossover]", notes: list[str]) -> None:
+    from wavesim.view.crossover_figure import times_as_fast_over_rows, title_of
     from wavesim.view.page import Section, Table, write_page
-    from wavesim.view.peer_crossover_figure import times_as_fast_over_rows, title_of
 
     cells = [
         (crossover.name, f"{row.m_from} to {row.m_to}", row.way, f"{row.least:.2f} to {row.most:.2f}")

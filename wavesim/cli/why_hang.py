@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
         write_text(options.save, situation_json(situation))
         complain(f"{options.save}: launches and waits as they were read, to be edited")
     if options.html:
-        from wavesim.view.hang_page import write_hang_page
+        from wavesim.view.hang_picture import write_hang_page
 
         write_hang_page(options.html, answer)
         complain(f"{options.html}: the page, complete in one file")

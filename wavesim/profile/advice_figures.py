@@ -13,7 +13,7 @@ from wavesim.safe_io.escaping import Markup
 from wavesim.view.canvas import Heading, Props, axis, base_layout, heading, section
 from wavesim.view.figure import figure_of
 from wavesim.view.theme import Theme, find_theme
-from wavesim.view.time_unit import MICROSECONDS, MILLISECONDS, TimeUnit
+from wavesim.view.wording import MICROSECONDS, MILLISECONDS, TimeUnit
 
 LEFT, RIGHT, BOTTOM = 96, 30, 104
 LANE_HEIGHT, SHARES_HEIGHT, BETWEEN, HEADER = 34, 150, 64, 34

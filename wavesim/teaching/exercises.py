@@ -28,7 +28,7 @@ LESSONS = {
     2: "wave_steps",
     3: "readiness",
     4: "launch_order",
-    5: "memory",
+    5: "litmus",
     6: "orders",
     7: "policies",
     8: "generator",

@@ -27,7 +27,7 @@ from wavesim.plan.policy import TileSync
 from wavesim.safe_io.annotated import typed
 from wavesim.safe_io.bounds import shown
 from wavesim.sim.simulation import simulate
-from wavesim.teaching.published_gains import published_prediction, published_rows
+from wavesim.teaching.published_view import published_prediction, published_rows
 from wavesim.teaching.shown import Shown
 from wavesim.workloads.figure_one import toy
 

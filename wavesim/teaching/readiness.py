@@ -25,8 +25,7 @@ from wavesim.trace.trace import IntArray, Trace
 from wavesim.view.canvas import Props, axis, base_layout, heading
 from wavesim.view.figure import figure_of
 from wavesim.view.theme import Theme, find_theme
-from wavesim.view.time_unit import unit_for
-from wavesim.view.wording import provenance, workload_text
+from wavesim.view.wording import provenance, unit_for, workload_text
 from wavesim.workloads.mlps import gpt3_mlp
 
 LEFT, RIGHT, BOTTOM, PLOT_HEIGHT = 70, 30, 104, 300

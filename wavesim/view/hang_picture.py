@@ -8,6 +8,7 @@ no room").
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, cos, pi, sin, sqrt
+from pathlib import Path
 
 import plotly.graph_objects as go
 
@@ -18,8 +19,9 @@ from wavesim.safety.hang.pools import SmGroup
 from wavesim.safety.hang.waits_for import Edge
 from wavesim.view.canvas import Props, base_layout, heading, note
 from wavesim.view.figure import figure_of
+from wavesim.view.page import Table, write_page
 from wavesim.view.theme import Theme, find_theme
-from wavesim.view.tile_style import HATCH
+from wavesim.view.tile_series import HATCH
 
 WIDTH, LEFT, RIGHT, TOP = 1000, 40, 40, 18
 MOST_SMS = 1_024
@@ -280,3 +282,33 @@ def _arrow(edge: Edge, at: dict[int | None, tuple[float, float]], theme: Theme) 
             "bgcolor": theme.background,
         },
     ]
+
+
+COLUMNS = ("operation", "device", "blocks there", "of", "SMs", "waits")
+MOST_PICTURES = 8
+
+
+def write_hang_page(path: str | Path, answer: HangAnswer) -> Path:
+    """Writes the page. Raises `OutputError`; what was there before stays whole."""
+    figures = [sm_picture(answer, layout) for layout in answer.layouts[:MOST_PICTURES]]
+    if answer.edges:
+        figures.append(waits_picture(answer))
+    first, *notes = answer.lines
+    return write_page(
+        path, title="Why it hangs", lead=first, figures=figures, table=_table(answer), notes=notes
+    )
+
+
+def _table(answer: HangAnswer) -> Table | None:
+    rows = [
+        [
+            holder["operation"],
+            holder["device"] or "",
+            f"{holder['blocks']:,}",
+            f"{holder['of']:,}",
+            f"{holder['sms']:,}",
+            holder["waits"],
+        ]
+        for holder in answer.as_json()["holders"]
+    ]
+    return Table(COLUMNS, rows, caption="Who is there and waits") if rows else None

@@ -7,6 +7,7 @@ widget computes new parts after each slider move and gives them to the figure th
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +18,9 @@ from wavesim.safe_io.annotated import tuple_of
 from wavesim.trace.metrics import Metrics, Steps, busy_steps, metrics_of, resident_steps
 from wavesim.trace.trace import Trace
 from wavesim.view.canvas import Heading, heading
-from wavesim.view.frame import LEFT, RIGHT, Frame
-from wavesim.view.sm_rows import SmRows, lay_out
-from wavesim.view.time_unit import TimeUnit, unit_for
+from wavesim.view.raster import SmRows, lay_out
 from wavesim.view.wording import (
+    TimeUnit,
     finding,
     improvement,
     is_comparable,
@@ -28,8 +28,83 @@ from wavesim.view.wording import (
     plan_labels,
     provenance,
     text_width,
+    unit_for,
     workload_text,
 )
+
+LEFT, RIGHT = 62, 112
+HEADER_LINE, HEADER_PAD = 21, 9
+PANEL_GAP = 22
+STEPS_HEIGHT, STEPS_HEADER = 104, 40
+BOTTOM = 104
+ROWS_TARGET, ALL_ROWS_TARGET = 300, 1_000  # pixels of one panel's rows, and of all panels'
+TALLEST_ROW, SHORTEST_ROW = 44.0, 1.0
+TALLEST_PANEL = (
+    600  # pixels; with more rows than that, as 16 blocks on each of 132 SMs, a row is less than one
+)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Pixel layout. `rows` and `header_lines` are one per panel; `top` is the title's height.
+
+    `below` pixels are kept free under the chart of busy SMs, for more charts.
+    """
+
+    width: int
+    rows: tuple[int, ...]
+    header_lines: tuple[int, ...]
+    top: int
+    wanted_height: int | None = None
+    below: int = 0
+
+    @cached_property
+    def plot_width(self) -> int:
+        """Pixels of the time axis."""
+        return max(100, self.width - LEFT - RIGHT)
+
+    @cached_property
+    def headers(self) -> tuple[int, ...]:
+        """Pixels of each panel's header."""
+        return tuple(lines * HEADER_LINE + HEADER_PAD for lines in self.header_lines)
+
+    @cached_property
+    def row_height(self) -> float:
+        """Pixels of one row, the same in every panel."""
+        most = max(self.rows, default=1)
+        target = min(ROWS_TARGET, ALL_ROWS_TARGET / max(1, len(self.rows)))
+        shortest = min(SHORTEST_ROW, min(TALLEST_PANEL, 2 * target) / most)
+        height = min(TALLEST_ROW, max(shortest, float(round(target / most))))
+        if self.wanted_height is None:
+            return height
+        fixed = self.top + sum(self.headers) + PANEL_GAP * len(self.rows)
+        fixed += STEPS_HEADER + STEPS_HEIGHT + self.below + BOTTOM
+        return max(shortest / 2, (self.wanted_height - fixed) / max(1, sum(self.rows)))
+
+    @cached_property
+    def height(self) -> int:
+        """Pixels of the whole figure."""
+        return round(self.top + self.plot_height + BOTTOM)
+
+    @cached_property
+    def plot_height(self) -> float:
+        """Pixels between the margins."""
+        panels = sum(self.headers) + sum(self.rows) * self.row_height + PANEL_GAP * len(self.rows)
+        return panels + STEPS_HEADER + STEPS_HEIGHT + self.below
+
+    def panel_domain(self, index: int) -> tuple[float, float]:
+        """Paper coordinates (bottom, top) of a panel's rows."""
+        above = sum(self.headers[: index + 1]) + sum(self.rows[:index]) * self.row_height + PANEL_GAP * index
+        return self._paper(above + self.rows[index] * self.row_height), self._paper(above)
+
+    @property
+    def steps_domain(self) -> tuple[float, float]:
+        """Paper coordinates (bottom, top) of the chart of busy SMs."""
+        return self.below / self.plot_height, (self.below + STEPS_HEIGHT) / self.plot_height
+
+    def _paper(self, pixels_from_top: float) -> float:
+        return min(1.0, max(0.0, 1 - pixels_from_top / self.plot_height))
+
 
 MAX_BARS = 3_000  # tiles in all; beyond them a browser takes longer than a slider allows
 HEADER_SIZE = 13

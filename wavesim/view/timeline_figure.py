@@ -17,7 +17,6 @@ from wavesim.trace.trace import Trace
 from wavesim.view.canvas import Props, axis_name
 from wavesim.view.figure import escaped, figure_of
 from wavesim.view.raster import paint, png_uri
-from wavesim.view.step_series import curve_series
 from wavesim.view.theme import Theme, find_theme
 from wavesim.view.tile_series import (
     bar_width,
@@ -25,12 +24,14 @@ from wavesim.view.tile_series import (
     gap_px,
     hover_points,
     hover_template,
+    idle_style,
     stage_bars,
+    stage_style,
     waiting_bars,
+    waiting_style,
 )
-from wavesim.view.tile_style import idle_style, stage_style, waiting_style
 from wavesim.view.timeline_data import PanelParts, TimelineParts, timeline_parts
-from wavesim.view.timeline_layout import layout_of
+from wavesim.view.timeline_layout import curve_series, layout_of
 
 RASTER_WIDTH_FACTOR = 2  # picture pixels per screen pixel, for sharp edges on dense screens
 MIN_RASTER_HEIGHT = 500

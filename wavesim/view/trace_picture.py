@@ -12,11 +12,9 @@ from wavesim.safe_io.escaping import Markup, element
 from wavesim.trace.metrics import metrics_of
 from wavesim.trace.trace import Trace
 from wavesim.view.pipeline_picture import stage_class
-from wavesim.view.raster import paint, png_uri
-from wavesim.view.sm_rows import Segments, SmRows, lay_out
+from wavesim.view.raster import Segments, SmRows, lay_out, paint, png_uri
 from wavesim.view.theme import DARK, LIGHT
-from wavesim.view.time_unit import TimeUnit, unit_for
-from wavesim.view.wording import finding, text_width, workload_text
+from wavesim.view.wording import TimeUnit, finding, text_width, unit_for, workload_text
 
 WIDTH, LEFT, RIGHT, TOP, BELOW = 860.0, 56.0, 24.0, 48.0, 62.0
 MOST_RECTANGLES = 600

@@ -13,14 +13,13 @@ from wavesim.recordings.shipped import RecordedCase, cases
 from wavesim.safe_io.annotated import typed
 from wavesim.trace.difference import explain_difference
 from wavesim.trace.trace import Trace
-from wavesim.view.comparison import Compared, TracePair, comparison_finding
-from wavesim.view.difference_series import scene_of_difference
+from wavesim.view.comparison import Compared, TracePair, comparison_finding, scene_of_difference
 from wavesim.view.timeline_data import Extras, timeline_parts
 from wavesim.view.timeline_scene import scene_of_timeline
 from wavesim.view.wording import plan_labels
 from wavesim.widgets.drawn import DrawnWidget, PlansPicture, script
 from wavesim.widgets.explorer import Explorer, menu
-from wavesim.widgets.tuned_points import predicted_trace
+from wavesim.widgets.tuner_view import predicted_trace
 
 Run = tuple[str, Callable[[], tuple[Trace, Trace, Trace | None]]]  # label; predicted, measured, stream sync
 

@@ -10,7 +10,7 @@ from wavesim.errors import DescriptionError
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan, SemaphoreSync
 from wavesim.safe_io.annotated import typed
-from wavesim.view.dependency_scene import scene_of_dependencies
+from wavesim.view.timeline_scene import scene_of_dependencies
 from wavesim.widgets.drawn import DrawnWidget, script
 
 

@@ -16,9 +16,17 @@ from wavesim.safe_io.bounds import MOST_BLOCKS, whole
 from wavesim.sm.loads import LANE_BYTES, LoadLoop
 from wavesim.sm.machine import SmMachine
 from wavesim.sm.measured_loads import MeasuredLoads
-from wavesim.view.bank_scene import PATTERNS, STRIDE, ShownAccess, scene_of_access
-from wavesim.view.latency_scene import ShownLoads, scene_of_loads
-from wavesim.view.occupancy_scene import KIB, ShownKernel, scene_of_launch
+from wavesim.view.sm_scenes import (
+    KIB,
+    PATTERNS,
+    STRIDE,
+    ShownAccess,
+    ShownKernel,
+    ShownLoads,
+    scene_of_access,
+    scene_of_launch,
+    scene_of_loads,
+)
 from wavesim.widgets.drawn import DrawnWidget, script
 from wavesim.widgets.explorer import Explorer, menu, require_offered, slider
 

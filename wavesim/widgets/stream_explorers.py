@@ -19,8 +19,7 @@ from wavesim.sim.streams.machine import QUEUES, TEXTBOOK, StreamMachine, load_ma
 from wavesim.sim.streams.program import StreamProgram
 from wavesim.sim.streams.timeline import StreamTimeline
 from wavesim.sim.streams.uneven_work import LAUNCHERS, Launcher, UnevenWork, nested
-from wavesim.view.launch_scene import scene_of_launches
-from wavesim.view.streams_scene import scene_of_streams
+from wavesim.view.streams_scene import scene_of_launches, scene_of_streams
 from wavesim.widgets.drawn import DrawnWidget, script
 from wavesim.widgets.explorer import Explorer, menu, require_offered, stops
 

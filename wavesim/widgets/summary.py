@@ -48,45 +48,10 @@ def finding(answer: Answer) -> Markup:
 
 
 def finding_html(answer: Answer) -> Markup:
-    """The finding in large figures, and as a sentence for screen readers (a live region)."""
-    tiles = len(answer.stream) + len(answer.chosen)
-    spoken = element(
-        "div",
-        finding(answer),
-        role="status",
-        aria_live="polite",
-        class_="wavesim-spoken",
-        data_tiles=str(tiles),
-    )
-    cards = (_card(*card) for card in _cards(answer))
-    shown = element("div", *cards, class_="wavesim-cards", aria_hidden="true")
-    return element("div", spoken, shown, class_="wavesim-finding")
-
-
-def _cards(answer: Answer) -> tuple[tuple[str, str, str], ...]:
-    """The large figures: colour class, figure, and what it is."""
-    points = improvement(answer)
-    before, after = metrics_of(answer.stream), metrics_of(answer.chosen)
-    kind = "good" if points >= NO_GAIN_POINTS else "bad" if points <= -NO_GAIN_POINTS else ""
-    times = f"{_bare(time_text(answer.stream))} → {time_text(answer.chosen)}"
-    busy = f"{100 * before.busy_utilisation:.0f} → {100 * after.busy_utilisation:.0f} %"
-    return (
-        (kind, signed(-points, " %"), "time against stream sync"),
-        (kind, f"{answer.stream.time_ns / answer.chosen.time_ns:.2f} ×", "as fast"),
-        ("", times, "stream sync → chosen plan"),
-        ("", busy, "of SM time busy"),
-    )
-
-
-def _card(kind: str, figure: str, meaning: str) -> Markup:
-    colour = f" wavesim-{kind}" if kind else ""
-    large = element("span", figure, class_=f"wavesim-figure{colour}")
-    return element("div", large, element("span", meaning), class_="wavesim-card")
-
-
-def _bare(text: str) -> str:
-    """The number of a time without its unit."""
-    return text.partition(" ")[0]
+    """The finding as a live region, which screen readers speak after each change."""
+    tiles = str(len(answer.stream) + len(answer.chosen))
+    live = {"role": "status", "aria_live": "polite", "data_tiles": tiles}
+    return element("div", finding(answer), class_="wavesim-finding", **live)
 
 
 def table_html(answer: Answer) -> Markup:

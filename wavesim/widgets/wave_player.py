@@ -4,6 +4,8 @@ Example: P4 finishes on SM 0 and posts row 1, whose bar goes from 1 of 3 to 2 of
 turns orange. Space plays, arrow keys step, and the tile grids of both kernels fill in.
 """
 
+from collections.abc import Mapping
+
 import traitlets
 
 from wavesim.costs.cost_model import CostModel
@@ -69,3 +71,32 @@ def _simulated(
             f"WavePlayer({pipeline.name}): plan is {plan} and device is {device}; give both, or give a Trace"
         )
     return simulate(pipeline, plan, device, costs or default_costs(pipeline, device, plan.order.name)[0])
+
+
+class WaveFilm(DrawnWidget):
+    """Plays the traces in turn, each under its title, for ever; `seconds` is how long the longest takes.
+
+    Who has asked their system for less motion sees the last instant of the last trace.
+    Raises `DescriptionError` where there is no trace, an empty one, or no second to play them in.
+    """
+
+    _esm = script(
+        "pen.js",
+        "picture.js",
+        "blocks.js",
+        "timeline.js",
+        "wave_events.js",
+        "wave_picture.js",
+        "wave_film.js",
+    )
+
+    @typed
+    def __init__(self, traces: Mapping[str, Trace], *, seconds: float = 8.0) -> None:
+        if not traces:
+            raise DescriptionError("WaveFilm: there is no trace; give at least one, as {title: trace}")
+        if not 0 < seconds <= 60:
+            raise DescriptionError(f"WaveFilm: seconds is {seconds:g}; it must be above 0 and at most 60")
+        scenes = [
+            {**scene_of_timeline(timeline_parts(trace)), "title": title} for title, trace in traces.items()
+        ]
+        super().__init__(scene={"scenes": scenes, "seconds": seconds})

@@ -22,11 +22,11 @@ from wavesim.teaching.checked_kernels import checked, hoisted, kernel_shown
 from wavesim.teaching.litmus import wait
 from wavesim.teaching.orders import consumer_megabytes
 from wavesim.teaching.paper_tables import table
-from wavesim.teaching.published_gains import median_error, published_rows
+from wavesim.teaching.published_view import median_error, published_rows
 from wavesim.teaching.readiness import readiness_of
 from wavesim.teaching.several_gpus import late, simulated
 from wavesim.teaching.staying import dealt_out, queued, tuned_mapping
-from wavesim.teaching.streams_lab import kernel, run, vector_add_us
+from wavesim.teaching.stream_programs import kernel, run, vector_add_us
 from wavesim.teaching.waiting import is_safe, moved, placed_points
 from wavesim.teaching.wave_steps import one_kernel, staircase
 from wavesim.widgets import (

@@ -6,8 +6,13 @@ import pytest
 
 from wavesim.errors import DescriptionError
 from wavesim.teaching.paper_tables import table, wave_counts
-from wavesim.teaching.published_gains import held_out, median_error, published_gain, published_rows
-from wavesim.teaching.published_view import PublishedView
+from wavesim.teaching.published_view import (
+    PublishedView,
+    held_out,
+    median_error,
+    published_gain,
+    published_rows,
+)
 from wavesim.teaching.rival_plans import measured_pairs, rivals
 from wavesim.workloads.mlps import gpt3_mlp
 

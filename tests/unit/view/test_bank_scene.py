@@ -1,6 +1,6 @@
 """The bank explorer's picture: lanes, banks by wavefront, and a reduction's steps."""
 
-from wavesim.view.bank_scene import COLUMN, PATTERNS, ShownAccess, scene_of_access
+from wavesim.view.sm_scenes import COLUMN, PATTERNS, ShownAccess, scene_of_access
 from wavesim.widgets import BankExplorer
 
 

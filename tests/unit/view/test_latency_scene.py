@@ -4,7 +4,7 @@ import pytest
 
 from wavesim.sm.loads import LoadLoop
 from wavesim.sm.machine import SmMachine
-from wavesim.view.latency_scene import ShownLoads, scene_of_loads
+from wavesim.view.sm_scenes import ShownLoads, scene_of_loads
 from wavesim.widgets import LatencyExplorer
 
 SM = SmMachine(latency_cycles=640, bytes_per_cycle=32)

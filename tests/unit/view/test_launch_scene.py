@@ -3,7 +3,7 @@
 from wavesim.sim.streams.device_launch_engine import simulate_launches
 from wavesim.sim.streams.device_launches import load_launch_machine
 from wavesim.sim.streams.uneven_work import UnevenWork, nested
-from wavesim.view.launch_scene import MOST_POINTS, scene_of_launches
+from wavesim.view.streams_scene import MOST_POINTS, scene_of_launches
 from wavesim.widgets import LaunchExplorer
 from wavesim.widgets.stream_explorers import NESTED, VIRTUALISED
 

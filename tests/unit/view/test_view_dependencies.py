@@ -2,7 +2,7 @@
 
 from wavesim import Block, Dependency, Grid, Kernel, Pipeline, Stage, gpt3_mlp, workload, x, y
 from wavesim.plan.plan import SemaphoreSync
-from wavesim.view.dependency_scene import scene_of_dependencies
+from wavesim.view.timeline_scene import scene_of_dependencies
 from wavesim.widgets import DependencyExplorer
 
 

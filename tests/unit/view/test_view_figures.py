@@ -13,13 +13,11 @@ from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.sim.simulation import simulate
 from wavesim.trace.difference import explain_difference
 from wavesim.trace.trace import Trace
-from wavesim.view.comparison import comparison_figure, predicted_and_measured
-from wavesim.view.difference_series import steps_of
-from wavesim.view.frame import Frame
+from wavesim.view.comparison import comparison_figure, predicted_and_measured, steps_of
 from wavesim.view.gain_figure import Gain, gain_overview
-from wavesim.view.step_series import curve_style
 from wavesim.view.theme import find_theme
-from wavesim.view.timeline_data import timeline_parts
+from wavesim.view.timeline_data import Frame, timeline_parts
+from wavesim.view.timeline_layout import curve_style
 from wavesim.view.wording import text_width
 from wavesim.workloads.figure_one import TILE_NS, toy
 

@@ -8,8 +8,7 @@ from wavesim.model.device import load
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
-from wavesim.view.raster import EMPTY, FIRST_STAGE, IDLE, IDLE_HATCH, paint
-from wavesim.view.sm_rows import lay_out
+from wavesim.view.raster import EMPTY, FIRST_STAGE, IDLE, IDLE_HATCH, lay_out, paint
 from wavesim.view.timeline_data import MAX_BARS
 from wavesim.view.timeline_figure import timeline
 from wavesim.workloads.figure_one import TILE_NS, toy

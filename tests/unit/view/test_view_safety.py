@@ -8,8 +8,7 @@ from wavesim.errors import DescriptionError
 from wavesim.model.device import load
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.safety.deadlock import safety_of
-from wavesim.view.safety_data import safety_parts
-from wavesim.view.safety_figure import safety_picture
+from wavesim.view.safety_figure import safety_parts, safety_picture
 from wavesim.workloads.figure_one import toy
 from wavesim.workloads.mlps import gpt3_mlp
 

@@ -18,10 +18,9 @@ from wavesim import (
 )
 from wavesim.model.kernel import Block
 from wavesim.recordings.shipped import cases
-from wavesim.view.dependency_scene import scene_of_dependencies
-from wavesim.view.occupancy_scene import KIB, ShownKernel, scene_of_launch
+from wavesim.view.sm_scenes import KIB, ShownKernel, scene_of_launch
 from wavesim.view.timeline_data import timeline_parts
-from wavesim.view.timeline_scene import packed, scene_of_timeline
+from wavesim.view.timeline_scene import packed, scene_of_dependencies, scene_of_timeline
 
 
 def array(column):

@@ -20,8 +20,7 @@ from wavesim.plan.stream_k import StreamK
 from wavesim.plan.sync import Semaphores
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
-from wavesim.view.raster import FIRST_STAGE, paint
-from wavesim.view.sm_rows import lay_out
+from wavesim.view.raster import FIRST_STAGE, lay_out, paint
 from wavesim.view.theme import DARK, LIGHT
 from wavesim.view.timeline_data import timeline_parts
 from wavesim.view.timeline_figure import timeline

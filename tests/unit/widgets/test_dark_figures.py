@@ -1,8 +1,7 @@
 """The style that gives static figures their dark colours: every light one has a rule, others' have none."""
 
 from wavesim.view.theme import DARK, LIGHT
-from wavesim.widgets.dark_pages import dark_figures
-from wavesim.widgets.words import style_sheet
+from wavesim.widgets.words import dark_figures, style_sheet
 
 
 def test_each_light_colour_gives_way_to_its_dark_one_as_fill_and_as_stroke():

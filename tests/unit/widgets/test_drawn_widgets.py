@@ -22,7 +22,7 @@ from wavesim.errors import RecordingError
 from wavesim.recordings.shipped import cases
 from wavesim.widgets import ComparisonView, DependencyExplorer, OccupancyExplorer, TunerView, WavePlayer
 from wavesim.widgets.static import show_static
-from wavesim.widgets.tuned_points import TunedPoint
+from wavesim.widgets.tuner_view import TunedPoint
 
 
 def toy_trace(plan):

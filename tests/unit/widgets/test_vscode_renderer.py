@@ -17,8 +17,8 @@ import pytest
 import wavesim.teaching
 import wavesim.widgets
 from wavesim.view.display import STYLE
-from wavesim.widgets.dark_pages import DARK_PAGES
 from wavesim.widgets.drawn import DrawnWidget
+from wavesim.widgets.words import DARK_PAGES
 
 BUNDLED = {"@jupyter-widgets/base", "@jupyter-widgets/controls", "@jupyter-widgets/output"}
 EXTENSIONS = Path(sys.prefix) / "share" / "jupyter" / "nbextensions"

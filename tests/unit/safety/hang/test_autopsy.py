@@ -15,7 +15,7 @@ from wavesim.safety.hang.answer import HangAnswer
 from wavesim.safety.hang.mirror import ERRORS, MAGIC, MOST_COUNTERS, load_mirror, mirror_head
 from wavesim.safety.hang.situation_file import with_waits
 from wavesim.safety.hang.verdict import judge
-from wavesim.view.hang_page import write_hang_page
+from wavesim.view.hang_picture import write_hang_page
 
 PROFILE = Path(__file__).parents[4] / "wavesim" / "recordings" / "profiles" / "h100-qwen1.5-0.5b.json.gz"
 BASE = 8_192

@@ -10,7 +10,7 @@ import pytest
 from wavesim.safety.hang.answer import HangAnswer
 from wavesim.safety.hang.situation_file import situation_of
 from wavesim.safety.hang.verdict import judge
-from wavesim.view.hang_page import write_hang_page
+from wavesim.view.hang_picture import write_hang_page
 
 EVIL = "<img src=x onerror=alert(1)>\x1b[31m$x$%{y}"
 

@@ -6,7 +6,7 @@ import pytest
 
 from wavesim.cli.command_line import main
 from wavesim.sim.peers.dispatch import PeerCrossover, WaysAtM, text_of
-from wavesim.view.peer_crossover_figure import times_as_fast_over_rows
+from wavesim.view.crossover_figure import times_as_fast_over_rows
 
 
 def at(m: int, **times: int) -> WaysAtM:
