@@ -3,7 +3,8 @@
 Example: `tile_pair.no-acquire.WAIT-volatile` is a pair of kernels whose consumer polls a flag by volatile
 loads and reads the tile with no fence between; lint must call it wrong, by the rule "no-acquire".
 
-`sealed_2` is a second corpus beside it, of the same form, written by somebody who had not read the rules.
+`sealed_2` is a second corpus beside it, of the same form, written by somebody who had not read the rules;
+`fresh` is a third one, written down before the rules of a later version were.
 """
 
 import functools
@@ -23,12 +24,13 @@ from wavesim.lint.sass import listing_of_sass
 
 FOLDER = Path(__file__).parents[1] / "data" / "lint"
 SEALED_2 = FOLDER / "sealed_2"
-SEALED_HASH = SEALED_2 / "sealed.sha256"
+FRESH = FOLDER / "fresh"
+SEALED_HASH = "sealed.sha256"  # in the folder that it is of
 ARCHS = ("sm_80", "sm_90a", "sm_100a", "sm_120a")  # where a template names none
 
 Language = Literal["ptx", "sass"]
 Family = Literal["mutant", "public", "right"]
-Split = Literal["development", "test", "later", "sealed-2"]
+Split = Literal["development", "test", "later", "sealed-2", "fresh", "held-out"]
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,8 @@ class Case:
         """
         if self.folder == SEALED_2:
             return "sealed-2"
+        if self.folder == FRESH:
+            return "held-out" if hashlib.sha256(self.template.encode()).digest()[6] % 2 else "fresh"
         if self.is_later:
             return "later"
         return "test" if hashlib.sha256(self.name.encode()).digest()[0] % 2 == 1 else "development"
@@ -91,18 +95,18 @@ class Case:
 @functools.cache
 def cases(folder: Path = FOLDER) -> tuple[Case, ...]:
     """All cases of a corpus, `FOLDER` or `SEALED_2`: by template, each right twin before its mutants."""
-    classes = tomllib.loads((FOLDER / "cases.toml").read_text())["classes"]
     described = tomllib.loads((folder / "cases.toml").read_text())
+    classes = described.get("classes") or tomllib.loads((FOLDER / "cases.toml").read_text())["classes"]
     made = [case for template in described["template"] for case in _cases_of(template, classes)]
     made += [_compiled(entry, classes) for entry in described.get("compiled", ())]
     return tuple(replace(case, folder=folder) for case in made)
 
 
-def sealed_sha256() -> str:
-    """The hash of `SEALED_2`'s files, names and bytes; its `sealed.sha256` holds what it was when sealed."""
+def sealed_sha256(folder: Path = SEALED_2) -> str:
+    """The hash of a folder's files, names and bytes; its `sealed.sha256` holds what it was when sealed."""
     digest = hashlib.sha256()
-    for path in sorted(path for path in SEALED_2.rglob("*.*") if path.name != SEALED_HASH.name):
-        digest.update(f"{path.relative_to(SEALED_2).as_posix()} {path.stat().st_size}\n".encode())
+    for path in sorted(path for path in folder.rglob("*.*") if path.name != SEALED_HASH):
+        digest.update(f"{path.relative_to(folder).as_posix()} {path.stat().st_size}\n".encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

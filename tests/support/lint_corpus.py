@@ -2,8 +2,8 @@
 
 `python tests/support/lint_corpus.py` compiles what is new (results are kept in a cache) and writes
 `tests/data/lint/listings.tar.xz`; with names of templates it says only whether those compile.
-`--sealed-2` as first word takes the corpus in `sealed_2`: some of it includes the C++ headers beside nvcc,
-some is PTX, for ptxas.
+`--sealed-2` or `--fresh` as first word takes the corpus in that folder: some of it includes the C++ headers
+beside nvcc, some is PTX, for ptxas.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from lint_cases import FOLDER, SEALED_2, SEALED_HASH, Case, cases, packed, sealed_sha256
+from lint_cases import FOLDER, FRESH, SEALED_2, SEALED_HASH, Case, cases, packed, sealed_sha256
 
 from wavesim.lint import disassembler, elf
 from wavesim.lint.disassembler import disassembly
@@ -31,16 +31,16 @@ DISASSEMBLER = hashlib.sha256(
 
 
 def main(words):
-    folder = SEALED_2 if words[:1] == ["--sealed-2"] else FOLDER
-    templates = words[1:] if folder == SEALED_2 else words
+    folder = {"--sealed-2": SEALED_2, "--fresh": FRESH}.get(words[0] if words else "", FOLDER)
+    templates = words if folder == FOLDER else words[1:]
     made = [case for case in cases(folder) if not templates or case.template in templates]
     with ThreadPoolExecutor(max_workers=2) as pool:
         listings = [listing for made_of_case in pool.map(listings_of, made) for listing in made_of_case]
     problems = duplicates(made, dict(listings))
     if not templates:
         (folder / "listings.tar.xz").write_bytes(archive_of(listings))
-    if not templates and folder == SEALED_2:
-        SEALED_HASH.write_text(f"{sealed_sha256()}\n")
+    if not templates and folder != FOLDER:
+        (folder / SEALED_HASH).write_text(f"{sealed_sha256(folder)}\n")
     mutants = sum(case.family == "mutant" for case in made)
     size = sum(len(text) for _, text in listings)
     say = [
@@ -78,9 +78,11 @@ def compiled(case: Case, arch: str) -> tuple[str, str]:
 
 def inputs(case: Case, arch: str) -> tuple[str, dict[str, str], tuple[str, ...]]:
     """Source, headers and options."""
-    headers = {path.name: path.read_text() for path in sorted((FOLDER / "templates").glob("*.cuh"))}
+    places = (FOLDER, case.folder)
+    files = (path for folder in places for path in sorted((folder / "templates").glob("*.cuh")))
+    headers = {path.name: path.read_text() for path in files}
     defined = (f"-D{name}=1" for name in case.defines)
-    folders = cuda_headers() if case.folder == SEALED_2 and not case.is_assembly else ()
+    folders = cuda_headers() if case.folder != FOLDER and not case.is_assembly else ()
     options = (f"--gpu-architecture={arch}", "--std=c++17", "-lineinfo", *defined, *folders)
     return case.source.read_text(), headers, options
 

@@ -9,7 +9,7 @@ from lint_cases import SEALED_2, SEALED_HASH, cases, packed, sealed_sha256
 from lint_exam import OPENING
 
 SEALED = cases(SEALED_2)
-SHA256 = SEALED_HASH.read_text().strip()
+SHA256 = (SEALED_2 / SEALED_HASH).read_text().strip()
 
 
 def test_the_split_is_as_it_was_sealed():
