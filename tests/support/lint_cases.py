@@ -25,6 +25,7 @@ from wavesim.lint.sass import listing_of_sass
 FOLDER = Path(__file__).parents[1] / "data" / "lint"
 SEALED_2 = FOLDER / "sealed_2"
 FRESH = FOLDER / "fresh"
+PDL_BUGS = FOLDER / "pdl_bugs"
 SEALED_HASH = "sealed.sha256"  # in the folder that it is of
 ARCHS = ("sm_80", "sm_90a", "sm_100a", "sm_120a")  # where a template names none
 

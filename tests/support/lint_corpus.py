@@ -19,7 +19,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from lint_cases import FOLDER, FRESH, SEALED_2, SEALED_HASH, Case, cases, packed, sealed_sha256
+from lint_cases import FOLDER, FRESH, PDL_BUGS, SEALED_2, SEALED_HASH, Case, cases, packed, sealed_sha256
 
 from wavesim.lint import disassembler, elf
 from wavesim.lint.disassembler import disassembly
@@ -31,7 +31,7 @@ DISASSEMBLER = hashlib.sha256(
 
 
 def main(words):
-    folder = {"--sealed-2": SEALED_2, "--fresh": FRESH}.get(words[0] if words else "", FOLDER)
+    folder = {"--sealed-2": SEALED_2, "--fresh": FRESH, "--pdl-bugs": PDL_BUGS}.get(words[0] if words else "", FOLDER)
     templates = words if folder == FOLDER else words[1:]
     made = [case for case in cases(folder) if not templates or case.template in templates]
     with ThreadPoolExecutor(max_workers=2) as pool:
@@ -39,7 +39,7 @@ def main(words):
     problems = duplicates(made, dict(listings))
     if not templates:
         (folder / "listings.tar.xz").write_bytes(archive_of(listings))
-    if not templates and folder != FOLDER:
+    if not templates and folder in (SEALED_2, FRESH):
         (folder / SEALED_HASH).write_text(f"{sealed_sha256(folder)}\n")
     mutants = sum(case.family == "mutant" for case in made)
     size = sum(len(text) for _, text in listings)

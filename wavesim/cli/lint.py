@@ -47,6 +47,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             f"--{name}", metavar="P,...", help=f"parameters (0, kernel:2) or symbols: {meaning}"
         )
     parser.add_argument(
+        "--launched-dependent",
+        action="store_true",
+        help="the kernels are launched with programmatic stream serialization: each must wait for the grid",
+    )
+    parser.add_argument("--strict", action="store_true", help="exit status 1 where something is unknown, too")
+    parser.add_argument(
         "--sarif", type=Path, help="write what is wrong or unknown for code review, SARIF 2.1.0"
     )
     add_shared(parser, "--html", html="write the listing with reasons beside its lines to this page")
@@ -83,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
     report = LintReport(str(options.file), listings, findings, round(time.perf_counter() - began, 3))
     _write(options, report)
     print_result(options, findings_document(report), findings_text(report))
-    return 1 if report.is_wrong else 0
+    return 1 if report.is_wrong or (options.strict and report.has_unknown) else 0
 
 
 def _write(options: argparse.Namespace, report: LintReport) -> None:
@@ -169,7 +175,8 @@ def _with_kernels(options: argparse.Namespace, listings: Sequence[Listing]) -> S
 def _known(options: argparse.Namespace, listings: Sequence[Listing]) -> Known:
     """What the user says of parameters. Raises `DescriptionError` for one that no kernel has."""
     said = {name: _parameters(f"--{name}", getattr(options, name), listings) for name in SAID}
-    return Known(said["produced"], said["constant"], said["remote"], said["flag"])
+    launched = frozenset({"*"} if options.launched_dependent else ())
+    return Known(said["produced"], said["constant"], said["remote"], said["flag"], launched)
 
 
 def _parameters(option: str, text: str | None, listings: Sequence[Listing]) -> frozenset[str]:

@@ -17,6 +17,7 @@ from wavesim.lint.instruction import KernelCode, Listing
 from wavesim.lint.paths import Effort
 from wavesim.lint.rules import RULES
 from wavesim.lint.rules.async_copies import judge_bulk_loads, judge_bulk_stores, judge_copies
+from wavesim.lint.rules.dependent import judge_grid_waits
 from wavesim.lint.rules.divergence import judge_barriers, judge_barriers_alone
 from wavesim.lint.rules.loading import judge_loads
 from wavesim.lint.rules.mbarriers import judge_mbarriers, judge_spins
@@ -90,6 +91,7 @@ def _judged(side: Side, left: int) -> list[Finding]:
         *judge_waits(code, waits),
         *judge_posts(code, posts, waits),
         *judge_loads(code, waits, posts),
+        *judge_grid_waits(code, waits),
         *judge_resets(code, waits, posts),
         *judge_mbarriers(code),
         *judge_copies(code),

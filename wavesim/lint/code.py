@@ -208,6 +208,11 @@ class Code:
             self.kernel.name in names or any(":" not in name for name in self.known.produced)
         )
 
+    @property
+    def is_launched(self) -> bool:
+        """Whether the user says that it may start before the kernel before it has ended."""
+        return not self.known.launched.isdisjoint({"*", self.kernel.name})
+
     def sources(self, register: str, at: int) -> frozenset[int]:
         """The instructions whose results make up a register by arithmetic; loads end a chain."""
         key = (register, at)

@@ -9,7 +9,8 @@ from typing import Literal
 
 from wavesim.lint.instruction import Instruction
 
-Verdict = Literal["wrong", "right", "unknown"]
+# "warn": no fault, but likely not meant.
+Verdict = Literal["wrong", "unknown", "warn", "right"]
 # What is judged. A kernel in which nothing was found gets one finding of kind "kernel", "unknown".
 Kind = Literal["wait", "post", "load", "store", "dependent launch", "barrier", "spin", "kernel"]
 
@@ -37,13 +38,15 @@ class Known:
     """Each holds parameters by number from 0 ("0"; "kernel:0" of one kernel), or names of symbols.
 
     `produced` is written by another kernel meanwhile, `constant` by nobody, `remote` lies on another GPU or
-    is mapped from the host, `flags` are semaphores.
+    is mapped from the host, `flags` are semaphores. `launched` are names of kernels, or "*" for all, that are
+    launched with programmatic serialisation: they may start before the kernel before them has ended.
     """
 
     produced: frozenset[str] = frozenset()
     constant: frozenset[str] = frozenset()
     remote: frozenset[str] = frozenset()
     flags: frozenset[str] = frozenset()
+    launched: frozenset[str] = frozenset()
 
     @staticmethod
     def covers(names: frozenset[str], kernel: str, root: str) -> bool:

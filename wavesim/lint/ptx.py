@@ -23,6 +23,7 @@ _BLANK = re.compile(r'//[^\n]*|/\*.*?(?:\*/|\Z)|"[^"\n]*"|\.pragma\b[^;]*;|@@DWA
 _SPACE = re.compile(r"[\s;]*")
 _LABEL = re.compile(r"([\w$%]+)\s*:(?!:)")
 _DIRECTIVE = re.compile(r"\.[\w$]*")
+_KIND = re.compile(r"\.(entry|func)\b")
 _HEAD = re.compile(r"(?:\.(?:visible|extern|weak|common|attribute\s*\([^)]*\))\s*)*\.(?:entry|func)\b")
 _OF_A_LINE = frozenset((".loc", ".file", ".version", ".target", ".address_size"))
 _VARIABLES = (
@@ -190,7 +191,8 @@ class _Reader:
             instruction_of(statement.text, statement.line, Context(scope, numbers, body.tables, source))
             for statement, scope, source in body.instructions
         ]
-        is_entry = ".entry" in head.text.partition(name)[0]
+        kind = _KIND.search(head.text)
+        is_entry = kind is not None and kind[1] == "entry"
         return KernelCode(
             name, instructions, body.labels, parameters, _threads(head.text), is_entry
         ), body.count
@@ -258,7 +260,7 @@ class _Body:
 
 
 def _signature(head: str) -> tuple[str, dict[str, int]]:
-    after = re.split(r"\.(?:entry|func)\b", head, maxsplit=1)[1].strip()
+    after = _KIND.split(head, maxsplit=1)[2].strip()
     match = _NAME.match(after)
     if not match:
         return after[:60], {}

@@ -15,12 +15,12 @@ from wavesim.lint.finding import Finding, Verdict
 from wavesim.lint.instruction import Instruction, Listing
 from wavesim.safe_io.escaping import one_line, whole_line
 
-WORST_FIRST: tuple[Verdict, ...] = ("wrong", "unknown", "right")
+WORST_FIRST: tuple[Verdict, ...] = ("wrong", "unknown", "warn", "right")
 WIDTH = 110
 INDENT = " " * 11
 LONGEST = 100  # of a quoted instruction, and of a kernel's name
 MOST_QUOTED = 6  # instructions of one finding; a page has them all
-WORDS = {"wrong": "WRONG", "unknown": "unknown", "right": "right"}
+WORDS = {"wrong": "WRONG", "unknown": "unknown", "warn": "warn", "right": "right"}
 assert set(WORST_FIRST) == set(get_args(Verdict))
 
 
@@ -62,6 +62,11 @@ class LintReport:
     def is_wrong(self) -> bool:
         """Whether any finding is wrong: what the exit status says."""
         return any(finding.verdict == "wrong" for finding in self.findings)
+
+    @property
+    def has_unknown(self) -> bool:
+        """Whether any finding is undecided."""
+        return any(finding.verdict == "unknown" for finding in self.findings)
 
     @property
     def headline(self) -> str:

@@ -21,7 +21,7 @@ from wavesim.lint.rules import RULES
 from wavesim.safe_io.escaping import one_line, shown
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-LEVELS = {"wrong": ("fail", "error"), "unknown": ("open", "none")}
+LEVELS = {"wrong": ("fail", "error"), "unknown": ("open", "none"), "warn": ("fail", "warning")}
 MOST_RESULTS = 25_000  # of a run, for GitHub's code scanning
 LONGEST = 1_000  # of a message, a name and a quoted instruction
 

@@ -26,7 +26,7 @@ MOST_ARROWS = 24  # of one finding
 LONGEST = 240  # of a line
 WORDS = {"ptx": "PTX", "sass": "machine code"}
 MOST_JUMPS = 40
-MARKS: Mapping[Verdict, str] = {"wrong": "✗", "unknown": "?", "right": "✓"}
+MARKS: Mapping[Verdict, str] = {"wrong": "✗", "unknown": "?", "warn": "!", "right": "✓"}
 # What says how an access is ordered and for whom, in PTX and in machine code.
 ORDERING = re.compile(
     r"(?<=\.)(?:acquire|release|acq_rel|relaxed|weak|volatile|mmio|sc|nc|cta|cluster|gpu|sys|read|"
@@ -42,6 +42,7 @@ LEGEND = (
         "a wait, post or load that breaks the protocol; a dashed arrow leads to what it leaves unordered",
     ),
     ("unknown", "lint could not decide, and says why"),
+    ("warn", "no fault, but likely not meant"),
     ("right", "proven in order; an arrow leads to what it orders"),
 )
 

@@ -59,7 +59,7 @@ def test_json_has_the_agreed_fields_and_every_finding():
     for entry in document["findings"]:
         assert list(entry)[:5] == ["kernel", "kind", "verdict", "why", "line"]
     assert document["findings"][0]["line"] == 21
-    assert document["counts"] == {"wrong": 1, "unknown": 1, "right": 2}
+    assert document["counts"] == {"wrong": 1, "unknown": 1, "warn": 0, "right": 2}
     json.dumps(document)
 
 
@@ -189,7 +189,7 @@ def test_sarif_holds_what_is_wrong_or_unknown_with_rules_and_places():
     ]
     (rule, _) = log["runs"][0]["tool"]["driver"]["rules"]
     assert RULES["no-acquire"].fix in rule["help"]["text"]
-    assert log["runs"][0]["properties"] == {"wrong": 1, "unknown": 1, "right": 2}
+    assert log["runs"][0]["properties"] == {"wrong": 1, "unknown": 1, "warn": 0, "right": 2}
 
 
 def test_sarif_without_source_lines_points_into_the_listing():

@@ -13,6 +13,7 @@ from wavesim.lint.finding import Finding
 from wavesim.lint.instruction import Op
 from wavesim.lint.judging import judged, line
 from wavesim.lint.paths import walk
+from wavesim.lint.rules.dependent import switches
 from wavesim.lint.rules.waiting import LOADS, is_data_load
 from wavesim.lint.sites import FlagPost, FlagWait
 
@@ -25,21 +26,17 @@ def judge_loads(code: Code, waits: Iterable[FlagWait], posts: Iterable[FlagPost]
     polls = frozenset(poll for wait in flags for poll in (*wait.polls, *wait.ahead))
     grid = frozenset(code.having(Op.GRID_WAIT))
     if polls:
-        yield from _above(code, polls, polls | grid, posts, "load-above-wait")
-    if grid:
-        findings = list(_above(code, grid, grid | polls, posts, "load-above-grid-wait"))
-        findings = findings or list(_beside_grid_wait(code, grid))
-        yield from findings or [_right(code, min(grid))]
+        yield from _above(code, polls, grid, posts)
     yield from _looked_at_once(code, flags)
     if polls or grid:
         yield from _non_coherent(code, polls | grid)
 
 
 def _above(
-    code: Code, waits: frozenset[int], all_waits: frozenset[int], posts: Iterable[FlagPost], rule: str
+    code: Code, waits: frozenset[int], grid: frozenset[int], posts: Iterable[FlagPost]
 ) -> Iterator[Finding]:
     early = [
-        i for i in sorted(_before(code, all_waits)) if not waits.isdisjoint(code.reach(i))
+        i for i in sorted(_before(code, waits | grid)) if not waits.isdisjoint(code.reach(i))
     ]  # the wait of a loop's next turn is for that turn's data
     early = [i for i in early if not _is_of_earlier_phase(code, i, waits, posts)]
     if not code.says_produced:
@@ -48,31 +45,7 @@ def _above(
         wait = min(w for w in waits if code.flow.can_follow(i, w))
         what = "prefetches" if code[i].op in _LOOKS_AHEAD else "loads"
         why = f"{line(code[i])} {what} produced data above the wait in {line(code[wait])}"
-        yield judged(code, rule, i, why, (wait,))
-
-
-def _beside_grid_wait(code: Code, grid: frozenset[int]) -> Iterator[Finding]:
-    """Loads of what the user says is produced, on a path or by a thread that passes the wait by."""
-    produced = {i for i in code.having(*LOADS) if code.is_("produced", i) and is_data_load(code, i)}
-    guards = code.thread_guards(grid)
-
-    def step(i: int, state: bool) -> bool | None:
-        return None if i in grid else state
-
-    def step_of_others(i: int, state: bool) -> bool | None:
-        return None if i in grid or code[i].op is Op.BARRIER else state
-
-    def waiting(i: int) -> list[int]:
-        return [way for way in code.forward(i) if i not in guards or grid & code.reach(way)]
-
-    others = [(way, True) for guard in guards for way in code.forward(guard) if not grid & code.reach(way)]
-    passing = {i for i, _ in walk(waiting, [(0, True)], step)}
-    passing |= {i for i, _ in walk(code.forward, others, step_of_others)}
-    for i in sorted(produced & passing)[:1]:
-        why = (
-            f"{line(code[i])} loads produced data where the wait in {line(code[min(grid)])} may be passed by"
-        )
-        yield judged(code, "load-above-grid-wait", i, why, (min(grid),))
+        yield judged(code, "load-above-wait", i, why, (wait,))
 
 
 def _looked_at_once(code: Code, waits: Iterable[FlagWait]) -> Iterator[Finding]:
@@ -120,7 +93,7 @@ def _loads_from(code: Code, start: int, stops: set[int]) -> set[int]:
 
 def _before(code: Code, waits: frozenset[int]) -> set[int]:
     guards = code.thread_guards(waits)
-    optional = _optional(code, waits)
+    optional = switches(code, waits)
     flags = {root for wait in waits for root in code.roots(wait)}
 
     def step(i: int, state: bool) -> bool | None:
@@ -156,23 +129,6 @@ def _before(code: Code, waits: frozenset[int]) -> set[int]:
     )
 
 
-def _optional(code: Code, waits: frozenset[int]) -> dict[int, frozenset[int]]:
-    """The branches that parameters alone decide, with the waits that they decide about."""
-    waits_by_branch: dict[int, frozenset[int]] = {}
-    for wait in waits:
-        for guard in code.guards(wait):
-            if code[guard].op is Op.BRANCH and _is_of_parameters(code, guard):
-                waits_by_branch[guard] = waits_by_branch.get(guard, frozenset()) | {wait}
-    return waits_by_branch
-
-
-def _is_of_parameters(code: Code, branch: int) -> bool:
-    made_by = [code[i] for i in code.test_of(branch)]
-    is_parameter = any(s.startswith("param ") for source in made_by for s in source.symbols)
-    loads = [source for source in made_by if source.op in ACCESSES]
-    return (is_parameter or bool(loads)) and all(load.space in ("param", "const") for load in loads)
-
-
 def _must_be_produced(code: Code, index: int, waits: frozenset[int]) -> bool:
     """Whether it loads what is awaited: all that is loaded below, or what the kernel itself writes."""
     after = {i for wait in waits for i in code.reach(wait)} - waits
@@ -181,7 +137,7 @@ def _must_be_produced(code: Code, index: int, waits: frozenset[int]) -> bool:
     if code[index].order in STRONG and _is_own_data(code, index):
         return True
     if not below:  # a wait for a flag may be there for the stores, or its poll carry the data itself
-        return all(code[wait].op is Op.GRID_WAIT for wait in waits)
+        return False
     roots = [code.roots(i) for i in below]
     is_only_one = bool(own) and all(other == own for other in roots)
     written = {root for i in code.having(Op.STORE) if code.is_global(i) for root in code.roots(i)}
@@ -219,11 +175,3 @@ def _non_coherent(code: Code, waits: frozenset[int]) -> Iterator[Finding]:
             why = f"{line(code[i])} loads what is awaited by the non-coherent path, which may be stale"
             yield judged(code, "non-coherent-load", i, why)
             return
-
-
-def _right(code: Code, wait: int) -> Finding:
-    if code.says_produced:
-        why = f"no produced data is loaded above {line(code[wait])}"
-    else:
-        why = f"data is loaded below {line(code[wait])}; loads above it are taken for constant"
-    return judged(code, "load-above-grid-wait", wait, why, verdict="right")
