@@ -31,7 +31,8 @@ DISASSEMBLER = hashlib.sha256(
 
 
 def main(words):
-    folder = {"--sealed-2": SEALED_2, "--fresh": FRESH, "--pdl-bugs": PDL_BUGS}.get(words[0] if words else "", FOLDER)
+    folders = {"--sealed-2": SEALED_2, "--fresh": FRESH, "--pdl-bugs": PDL_BUGS}
+    folder = folders.get(words[0] if words else "", FOLDER)
     templates = words if folder == FOLDER else words[1:]
     made = [case for case in cases(folder) if not templates or case.template in templates]
     with ThreadPoolExecutor(max_workers=2) as pool:

@@ -63,7 +63,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--instance", action="append", help="of CUDA C++, a template instance such as 'f<64, 2>'"
     )
     parser.add_argument(
-        "--include", action="append", type=Path, help="of CUDA C++, a folder to search for its includes"
+        "-I", "--include", action="append", type=Path, help="of CUDA C++, a folder to search for its includes"
+    )
+    parser.add_argument(
+        "-D",
+        "--define",
+        action="append",
+        metavar="NAME[=VALUE]",
+        help="of CUDA C++, a macro to compile it with",
     )
     parser.add_argument(
         "--compile-seconds",
@@ -112,7 +119,7 @@ def _listings(options: argparse.Namespace) -> Sequence[Listing]:
     if options.file.suffix == SUFFIX:
         listings = list(_compiled(options, archs or [DEFAULT_ARCH], kernels))
     else:
-        for name in ("instance", "include"):
+        for name in ("instance", "include", "define"):
             if getattr(options, name):
                 raise DescriptionError(
                     f"--{name} is of CUDA C++ ({SUFFIX}); leave it out for {options.file.name}"
@@ -138,15 +145,21 @@ def _compiled(
     options: argparse.Namespace, archs: Sequence[str], kernels: re.Pattern[str] | None
 ) -> Iterator[Listing]:
     for arch in archs:
-        ptx, cubin = compiled(
-            options.file, arch, options.instance or (), options.include or (), options.compile_seconds
-        )
+        more = (options.instance or (), options.include or (), options.compile_seconds)
+        ptx, cubin = compiled(options.file, arch, *more, _macros(options.define or ()))
         with tempfile.TemporaryDirectory() as folder:
             for name, data in (("code.ptx", ptx.encode()), ("code.cubin", cubin)):
                 if data:
                     for listing in listings_of(write_bytes(Path(folder) / name, data), kernels):
                         words = "machine code" if listing.language == "sass" else "PTX"
                         yield replace(listing, where=f"{options.file.name}, {words} for {arch}")
+
+
+def _macros(words: Sequence[str]) -> Sequence[str]:
+    for word in words:
+        if not re.match(r"[A-Za-z_]\w*(=|$)", bounded_text("define", word)):
+            raise DescriptionError(f"define is {shown(word)}, no macro; write NAME or NAME=VALUE")
+    return words
 
 
 def _of_archs(

@@ -23,6 +23,7 @@ from wavesim.lint.rules.loading import judge_loads
 from wavesim.lint.rules.mbarriers import judge_mbarriers, judge_spins
 from wavesim.lint.rules.posting import judge_posts
 from wavesim.lint.rules.resetting import judge_resets
+from wavesim.lint.rules.shared_memory import judge_shared_memory
 from wavesim.lint.rules.two_sides import Side, judge_dependents, judge_sides, side_of, with_posts
 from wavesim.lint.rules.waiting import judge_waits
 
@@ -97,6 +98,7 @@ def _judged(side: Side, left: int) -> list[Finding]:
         *judge_copies(code),
         *judge_bulk_loads(code),
         *judge_bulk_stores(code),
+        *judge_shared_memory(code),
         *judge_barriers(code),
         *judge_spins(code, waits),
     ]

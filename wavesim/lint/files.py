@@ -122,7 +122,13 @@ class SourceCompiler(Protocol):
     """What compiles a file for an architecture: an entry point of the group `wavesim.compilers`."""
 
     def __call__(
-        self, path: Path, arch: str, instances: Sequence[str], folders: Sequence[Path], seconds: float
+        self,
+        path: Path,
+        arch: str,
+        instances: Sequence[str],
+        folders: Sequence[Path],
+        seconds: float,
+        defines: Sequence[str] = (),
     ) -> tuple[str, bytes]:
         """PTX and cubin, with source lines; `instances` are template instances wanted besides, by name."""
 
@@ -133,15 +139,16 @@ def compiled(
     instances: Sequence[str] = (),
     folders: Sequence[Path] = (),
     seconds: float = COMPILE_SECONDS,
+    defines: Sequence[str] = (),
 ) -> tuple[str, bytes]:
     """PTX and cubin of a file of CUDA C++, with source lines; `folders` are searched for its includes, and
-    compiling may take so many seconds.
+    compiling may take so many seconds; `defines` are macros, such as "TILE=64".
 
     Raises `DeviceError` where no compiler is installed, `CompileError` with its log, `DescriptionError`.
     """
     for entry in entry_points(group=COMPILER_GROUP):
         compiler: SourceCompiler = entry.load()
-        return compiler(path, arch, instances, folders, seconds)
+        return compiler(path, arch, instances, folders, seconds, *([defines] if defines else []))
     raise DeviceError(
         f"{path.name} is CUDA C++, and no compiler is installed (entry point group {COMPILER_GROUP!r}); in a "
         "checkout run make setup, or compile it with nvcc -cubin -lineinfo and give the cubin"

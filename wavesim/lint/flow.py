@@ -48,6 +48,7 @@ class Flow:
         self.roots = self._addresses.roots
         self.same_address = self._addresses.are_same
         self.value_of_address = self._values.of_address
+        self.value_of = self._values.of
         self.is_beside = self._addresses.are_beside
         self.shared_stores = self._addresses.shared_stores
         self.guards = self._control.guards

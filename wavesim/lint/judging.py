@@ -1,21 +1,30 @@
 """What the rules share: how a finding is made, what scope is needed, how far order must be handed on."""
 
+import re
+
 from wavesim.lint.code import Code, ThreadTest, width
-from wavesim.lint.finding import Finding, Verdict
-from wavesim.lint.instruction import Instruction
+from wavesim.lint.finding import Finding, Kind, Verdict
+from wavesim.lint.instruction import Instruction, Op
 from wavesim.lint.one_thread import WARP_BITS
 from wavesim.lint.rules import RULES
 
+_MULTICAST = re.compile(r"^(@\S+ )?(multimem|RED\w*\.\S*MM|REDGMC|STGMC)\b")  # memory of several GPUs
 NONE, WARP, BLOCK = 0, 1, 2  # how far a synchronisation reaches
 
 
 def judged(
-    code: Code, rule: str, at: int | None, why: str, others: tuple[int, ...] = (), verdict: Verdict = "wrong"
+    code: Code,
+    rule: str,
+    at: int | None,
+    why: str,
+    others: tuple[int, ...] = (),
+    verdict: Verdict = "wrong",
+    kind: Kind | None = None,
 ) -> Finding:
-    """A finding by a rule of `rules`, of instruction `at`."""
+    """A finding by a rule of `rules`, of instruction `at`; of the rule's kind, unless one is given."""
     return Finding(
         kernel=code.kernel.name,
-        kind=RULES[rule].about,
+        kind=kind or RULES[rule].about,
         rule=rule,
         verdict=verdict,
         why=why,
@@ -33,7 +42,7 @@ def line(instruction: Instruction) -> str:
 
 def need_of(code: Code, flag: int) -> int:
     """The width of the scope that a flag needs: the GPU's, or the system's where it lies on another GPU."""
-    return width("sys" if code.is_("remote", flag) else "gpu")
+    return width("sys" if code.is_("remote", flag) or _MULTICAST.search(code[flag].text) else "gpu")
 
 
 def _spans_warps(role: frozenset[ThreadTest], extra: frozenset[ThreadTest]) -> bool:
@@ -62,3 +71,38 @@ def between_threads(code: Code, place: int, other: int) -> int:
     if first is None or second is None or first == second:
         return NONE
     return WARP if first >> WARP_BITS == second >> WARP_BITS else BLOCK
+
+
+def are_apart(code: Code, first: int, second: int) -> bool:
+    """Whether a test of the thread's index lets each thread run one of the two at most."""
+    common = code.thread_guards([first]) & code.thread_guards([second])
+    outcomes = [(code.outcome(guard, first), code.outcome(guard, second)) for guard in common]
+    return any(None not in pair and pair[0] != pair[1] for pair in outcomes)
+
+
+def is_handed_on(code: Code, first: int, second: int) -> bool | None:
+    """Whether a barrier orders what some warps run before what others do; None where none of theirs says so.
+
+    The first ones arrive at it, all of them, behind `first`; the others wait at it, and do not only arrive.
+    """
+    barriers = [*code.having(Op.BARRIER), *code.having(Op.BARRIER_ARRIVE)]
+    own = code.thread_guards([first])
+    arrived = {
+        barrier_number(code, i) for i in barriers if i in code.reach(first) and code.thread_guards([i]) <= own
+    }
+    before = [i for i in barriers if second in code.reach(i) and not are_apart(code, i, second)]
+    awaited = {barrier_number(code, i) for i in before if code[i].op is Op.BARRIER}
+    if arrived & awaited:
+        return True
+    others = [*code.having(Op.MBARRIER_TEST), *code.having(Op.CLUSTER_WAIT)]
+    if any(second in code.reach(i) for i in others):
+        return None
+    here = {barrier_number(code, i) for i in before} | arrived
+    is_meant = any(i in code.reach(first) for i in barriers) and bool(before)
+    return False if is_meant and None not in here else None
+
+
+def barrier_number(code: Code, barrier: int) -> int | None:
+    """The number of a block barrier, where it is one in the code."""
+    count, uses = code[barrier].count, code[barrier].uses
+    return code.moved(uses[0], barrier) if count is None and uses else count

@@ -4,6 +4,7 @@ Example: of a cubin with a wrong consumer and a right producer, `kernels` is the
 producer's, and `headline` is "1 wrong, 1 unknown and 5 right in pair.cubin".
 """
 
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -119,9 +120,39 @@ def findings_text(report: LintReport) -> str:
 
 
 def _kernel(part: KernelReport) -> Iterator[str]:
-    yield f"{one_line(part.kernel, LONGEST)} ({one_line(part.where, LONGEST)}): {counts_text(part.findings)}"
+    """A kernel's findings; of those by one rule in one line of the source, the first and how many more."""
+    name = one_line(part.kernel, LONGEST)
+    known_as = plain_name(part.kernel)
+    name = name if known_as == part.kernel else f"{one_line(known_as, LONGEST)} [{name}]"
+    yield f"{name} ({one_line(part.where, LONGEST)}): {counts_text(part.findings)}"
+    groups: dict[object, list[Finding]] = {}
     for finding in part.findings:
-        yield from _finding_lines(finding)
+        source = finding.instruction.source if finding.instruction is not None else None
+        key = (finding.verdict, finding.rule, source) if source is not None else id(finding)
+        groups.setdefault(key, []).append(finding)
+    for first, *more in groups.values():
+        yield from _finding_lines(first)
+        if more:
+            assert first.instruction is not None
+            where = one_line(source_text(first.instruction), LONGEST)
+            yield f"{INDENT}and {len(more)} more by this rule in {where}; --json has all"
+
+
+_PART = re.compile(r"(\d{1,4})")
+
+
+def plain_name(mangled: str) -> str:
+    """The name of a C++ function without its parameters: "gemm::run<...>" of "_ZN4gemm3runILi8EEEvPf"."""
+    nested = mangled.startswith("_ZN")
+    at, parts = 3 if nested else 2, []
+    while mangled.startswith("_Z") and (match := _PART.match(mangled, at)):
+        at = match.end() + int(match[1])
+        parts.append(mangled[match.end() : at])
+        if not nested:
+            break
+    if not parts or at > len(mangled):
+        return mangled
+    return "::".join(parts) + ("<...>" if mangled[at : at + 1] == "I" else "")
 
 
 def _finding_lines(finding: Finding) -> Iterator[str]:
@@ -179,6 +210,7 @@ def _finding(report: LintReport, finding: Finding) -> dict[str, Any]:
         "verdict": finding.verdict,
         "why": finding.why,
         "line": None if at is None else report.line_of(at),
+        "name": plain_name(finding.kernel),
         "rule": finding.rule,
         "fix": finding.fix,
         "where": finding.where,

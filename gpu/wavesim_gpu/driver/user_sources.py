@@ -11,6 +11,7 @@ import importlib.util
 import json
 import os
 import re
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -31,6 +32,8 @@ MOST_OUTPUT = 256 << 20
 MOST_MESSAGES = 20
 ARCH = re.compile(r"sm_(\d{2,3})[af]?", re.ASCII)
 DIAGNOSTIC = re.compile(r"(?P<file>[^\n]+)\((?P<line>\d+)\): (?P<what>(?:catastrophic )?error[^\n]*)")
+GRID_CALLS = re.compile(r"\bcuda(GridDependencySynchronize|TriggerProgrammaticLaunchCompletion)\b")
+DEVICE_RUNTIME = ("--pre-include=cuda_device_runtime_api.h",)  # nvcc includes it by itself
 DEVICE_CODE_ONLY = (
     "NVRTC compiles device code: put host code between #ifndef __CUDACC_RTC__ and #endif, or compile with "
     "nvcc -cubin -lineinfo and give the cubin"
@@ -43,10 +46,12 @@ def compile_user_source(
     instances: Sequence[str] = (),
     folders: Sequence[Path] = (),
     seconds: float = SECONDS,
+    defines: Sequence[str] = (),
 ) -> tuple[str, bytes]:
     """PTX and cubin of the file's kernels and of template `instances`, such as "consume<128>".
 
-    Its own folder and `folders` are searched for includes, then ours and CUDA's; nothing is kept on disk.
+    Its own folder and `folders` are searched for includes, then ours, CUDA's and its C++ library's; `defines`
+    are macros, such as "TILE=64". Nothing is kept on disk.
     Raises `RecordingError`, `DescriptionError` for an architecture that NVRTC has not, `CompileError`, also
     where it takes more than `seconds`.
     """
@@ -57,6 +62,7 @@ def compile_user_source(
     wanted = {
         "name": path.name, "text": text, "arch": arch,
         "instances": list(instances), "folders": [str(folder) for folder in searched],
+        "defines": list(defines),
     }  # fmt: skip
     memory = min(MOST_MEMORY, int(seconds * BYTES_PER_SECOND))
     ended = run_bounded(
@@ -109,6 +115,8 @@ def _compile_given() -> None:
         "--device-as-default-execution-space",  # as our own kernels are compiled
         "--generate-line-info",
         *(f"-I{folder}" for folder in folders),
+        *(f"-D{define}" for define in wanted["defines"]),
+        *(DEVICE_RUNTIME if GRID_CALLS.search(wanted["text"]) else ()),
     )
     try:
         made = compile_text(Path(wanted["name"]), wanted["text"], tuple(wanted["instances"]), options)
@@ -127,10 +135,16 @@ def _require_known(arch: str) -> None:
 
 
 def _cuda_folders() -> list[Path]:
-    """The include folders of CUDA's packages, where they are installed."""
+    """The include folders of CUDA and of CCCL, of packages and of the toolkit, where they are installed."""
     spec = importlib.util.find_spec("nvidia")
-    places = spec.submodule_search_locations or [] if spec is not None else []
-    return [folder for place in places for folder in sorted(Path(place).glob("cu*/include"))]
+    places = [Path(place) for place in (spec.submodule_search_locations or [] if spec is not None else [])]
+    folders = [folder for place in places for folder in sorted(place.glob("cu*/include"))]
+    homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
+    if nvcc := shutil.which("nvcc"):
+        homes.append(str(Path(nvcc).resolve().parents[1]))
+    folders += [folder for home in homes if home and (folder := Path(home).resolve() / "include")]
+    folders = [folder for folder in dict.fromkeys(folders) if (folder / "cuda.h").is_file()]
+    return [each for folder in folders for each in (folder, folder / "cccl") if each.is_dir()]
 
 
 if __name__ == "__main__":

@@ -152,3 +152,42 @@ def test_cuda_cpp_goes_through_the_installed_compiler_once_for_each_architecture
     assert asked == [("pair.cu", "sm_80", ("consume<2>",)), ("pair.cu", "sm_90a", ("consume<2>",))]
     places = [finding["where"] for finding in json.loads(out)["findings"] if finding["verdict"] == "wrong"]
     assert places == ["pair.cu, PTX for sm_80", "pair.cu, PTX for sm_90a"]
+
+
+WAITLESS = """
+.visible .entry r(.param .u64 r_param_0, .param .u64 r_param_1)
+{
+    .reg .f32 %f<4>;
+    .reg .b64 %rd<4>;
+    ld.param.u64 %rd1, [r_param_0];
+    ld.param.u64 %rd2, [r_param_1];
+    ld.global.f32 %f1, [%rd1];
+    st.global.f32 [%rd2], %f1;
+    ret;
+}
+"""
+
+
+def test_a_kernel_launched_dependent_must_wait_and_strict_fails_what_is_unknown(tmp_path, capsys):
+    path = tmp_path / "short.ptx"
+    path.write_text(HEAD + WAITLESS)
+    status, said, _ = run(capsys, path)
+    assert status == 0
+    assert "r (" in said, "a kernel is judged whose name is a part of .entry"
+    assert run(capsys, path, "--strict")[0] == 1
+    status, said, _ = run(capsys, path, "--launched-dependent")
+    assert status == 1
+    assert "one-sided-dependent-launch" in said
+
+
+def test_macros_and_missing_ones_of_a_source_are_told(tmp_path, capsys, nvrtc, nvdisasm):
+    path = tmp_path / "scaled.cu"
+    path.write_text("#include <cuda/atomic>\n__global__ void scaled(float* x) { x[threadIdx.x] *= SCALE; }\n")
+    status, said, _ = run(capsys, path, "-D", "SCALE=2")
+    assert status == 0
+    assert "scaled [_Z6scaledPf]" in said
+    status, _, complaint = run(capsys, path)
+    assert status == 2
+    assert '"SCALE" is undefined' in complaint
+    assert "1 | #include" not in complaint, "the compiler's message, not the source"
+    assert run(capsys, path, "-D", "2=SCALE")[0] == 2

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from wavesim.lint.code import ACCESSES, Code
-from wavesim.lint.finding import Finding
+from wavesim.lint.finding import Finding, Verdict
 from wavesim.lint.instruction import Op
 from wavesim.lint.judging import judged, line
 from wavesim.lint.rules.waiting import LOADS
@@ -53,7 +53,9 @@ def judge_grid_waits(code: Code, waits: Iterable[FlagWait]) -> Iterator[Finding]
     touched = _touched(code, {poll for wait in waits for poll in (*wait.polls, *wait.ahead)})
     grid = frozenset(code.having(Op.GRID_WAIT))
     if grid:
-        polls = frozenset(poll for wait in waits if wait.form != "ticket" for poll in (*wait.polls, *wait.ahead))
+        polls = frozenset(
+            poll for wait in waits if wait.form != "ticket" for poll in (*wait.polls, *wait.ahead)
+        )
         yield from _judged(code, grid, polls, touched)
     elif code.is_launched and not waits:
         yield from _never_waits(code, touched)
@@ -74,13 +76,13 @@ def _touched(code: Code, polls: set[int]) -> Touched:
     return Touched(loads, [i for i in sorted(code.having(*_STORES)) if is_data(i)])
 
 
-def _judged(
-    code: Code, grid: frozenset[int], polls: frozenset[int], touched: Touched
-) -> Iterator[Finding]:
-    unguarded = _unguarded(code, grid | polls)
+def _judged(code: Code, grid: frozenset[int], polls: frozenset[int], touched: Touched) -> Iterator[Finding]:
+    unguarded = _unguarded(code, grid | polls, _ANY if polls else _EQUALITY)
     early = touched.of(unguarded)
     below = touched.of(set(range(len(code.instructions))) - unguarded)
-    findings = [*_early_load(code, grid, early, below), *_early_store(code, grid, early, below)]
+    findings: list[Finding] = []
+    if not polls or code.says_produced:  # else flags guard what is loaded, and the grid wait the kernel's end
+        findings = [*_early_load(code, grid, early, below), *_early_store(code, grid, early, below)]
     yield from findings
     if not findings:
         yield from _in_order(code, min(grid), early, touched if polls else below)
@@ -133,11 +135,13 @@ def _in_order(code: Code, wait: int, early: Touched, below: Touched) -> Iterator
     else:
         why = f"what is loaded below {line(code[wait])} is loaded nowhere without it"
     if constant and not code.says_produced:
-        why += f"; {', '.join(constant)} of line {code[early.loads[0]].listing_line} taken for constant: assumed"
+        why += (
+            f"; {', '.join(constant)} of line {code[early.loads[0]].listing_line} taken for constant: assumed"
+        )
     yield judged(code, _RULE, wait, why, verdict="right")
 
 
-def _unguarded(code: Code, waits: frozenset[int]) -> set[int]:
+def _unguarded(code: Code, waits: frozenset[int], switch: re.Pattern[str]) -> set[int]:
     """What is reached from the entry with no wait before it, by whichever threads.
 
     A barrier ends the way where who waits may have arrived at it behind the wait.
@@ -145,7 +149,7 @@ def _unguarded(code: Code, waits: frozenset[int]) -> set[int]:
     behind = frozenset[int]().union(*(code.reach(wait) for wait in waits))
     signals = any(i in behind for i in code.having(*_ARRIVALS))
     fills = frozenset(code.having(Op.BULK_LOAD))
-    optional = {} if code.says_produced else switches(code, waits, _EQUALITY)
+    optional = {} if code.says_produced else switches(code, waits, switch)
     guards = code.thread_guards(waits)
 
     def is_handed_on(i: int) -> bool:
@@ -212,7 +216,9 @@ def _never_waits(code: Code, touched: Touched) -> Iterator[Finding]:
     what = f"triggers in {line(code[trigger])} and " if trigger is not None else ""
     for places, verb in ((touched.loads, "loads"), (touched.stores, "stores")):
         for i in places[:1]:
-            why = f"the kernel is {_SERIAL}, {what}{verb} data in {line(code[i])}, and never waits for the grid"
-            verdict = "wrong" if verb == "loads" else "unknown"
+            why = (
+                f"the kernel is {_SERIAL}, {what}{verb} data in {line(code[i])}, and never waits for the grid"
+            )
+            verdict: Verdict = "wrong" if verb == "loads" else "unknown"
             yield judged(code, "one-sided-dependent-launch", i, why, verdict=verdict)
             return

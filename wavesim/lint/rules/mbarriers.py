@@ -14,11 +14,13 @@ from wavesim.lint.finding import Finding
 from wavesim.lint.flow import CodeLoop
 from wavesim.lint.instruction import Op
 from wavesim.lint.judging import judged, line
-from wavesim.lint.sites import FlagWait
+from wavesim.lint.sites import FlagWait, comes_first
 
 # Remainders, masks and selections.
 _RING = re.compile(r"^(@\S+ )?(rem|and|selp|LOP3|SEL|USEL|ULOP3)\b")
 
+
+BIT = re.compile(r"\b(and\.b\d+\s.*,\s*1$|U?LOP3\S*\s.*,\s*0x1,)")  # a number's lowest
 
 # What a loop finds anew in each turn: values in memory, and the phase that an arrival belongs to.
 _NEW_EACH_TIME = ACCESSES | {Op.MBARRIER_ARRIVE, Op.MBARRIER_EXPECT}
@@ -31,6 +33,7 @@ def judge_mbarriers(code: Code) -> Iterator[Finding]:
     """What is wrong with a kernel's mbarriers, or that they are right."""
     tests = list(code.having(Op.MBARRIER_TEST))
     findings = [*_not_awaited(code, tests), *_same_phase(code, tests), *_no_expect(code)]
+    findings += [*_skipped(code, tests)][:1] + [*_too_weak(code, tests)][:1]
     if tests and not findings:
         why = f"{line(code[tests[0]])} and other waits for mbarriers are repeated until they succeed"
         findings.append(judged(code, "mbarrier-not-awaited", tests[0], why, verdict="right"))
@@ -66,11 +69,11 @@ def _same_phase(code: Code, tests: list[int]) -> Iterator[Finding]:
     for test in tests:
         spin = _spin_of(code, test)
         around = [loop for loop in code.flow.loops if spin and spin.body < loop.body]
-        if not around or _varies(code, _parity(code, test), around[-1]):
+        if not around or varies(code, _parity(code, test), around[-1]):
             continue
         address = code[test].address
         base = address.base if address is not None else ""
-        if _varies(code, {(base, test)}, around[-1]) and not _comes_round(code, base, test, around[-1]):
+        if varies(code, {(base, test)}, around[-1]) and not comes_round(code, base, test, around[-1]):
             continue
         same = [i for i in tests if i in around[-1].body and code.flow.same_address(i, test) is not False]
         has_init = any(i in around[-1].body for i in code.having(Op.MBARRIER_INIT))
@@ -79,6 +82,56 @@ def _same_phase(code: Code, tests: list[int]) -> Iterator[Finding]:
         why = f"{line(code[test])} waits in a loop for the same phase each time"
         yield judged(code, "mbarrier-phase", test, why)
         return
+
+
+def _skipped(code: Code, tests: list[int]) -> Iterator[Finding]:
+    """Waits that only some turns of a loop reach, by a test of what their parity is made of."""
+    for test in tests:
+        spin = _spin_of(code, test)
+        around = [loop for loop in code.flow.loops if spin and spin.body < loop.body]
+        for guard in code.guards(test) if around else ():
+            made_by = code.test_of(guard)
+            is_inside = guard in around[-1].body and guard not in (*around[-1].exits, test)
+            others = {i for i in made_by if code[i].op is not Op.COMPARE}
+            made_of = {s for register, at in _parity(code, test) for s in code.sources(register, at)}
+            has_bit = any(BIT.search(code[i].text) for i in made_by)
+            if is_inside and has_bit and others <= made_of and not code.reads_thread(made_by):
+                why = f"{line(code[test])} waits in some turns only, by {line(code[guard])}: a parity "
+                yield judged(
+                    code, "mbarrier-phase", test, f"{why}cannot tell a phase from the one after the next"
+                )
+                break
+
+
+def _too_weak(code: Code, tests: list[int]) -> Iterator[Finding]:
+    """Arrivals at another block's mbarrier, and waits for them, that order too little."""
+    remote = [
+        i for i in code.having(Op.MBARRIER_ARRIVE, Op.MBARRIER_EXPECT) if code[i].space == "shared::cluster"
+    ]
+    fences = frozenset({Op.FENCE})
+    for i, order, rule in (
+        *((i, code[i].order, "no-release") for i in remote),
+        *((i, code[i].order, "no-acquire") for i in tests if remote),
+    ):
+        if ".cta." in _PLACE.sub("", code[i].text):
+            why = f"{line(code[i])} is of block scope, and the mbarrier of another block of the cluster"
+            yield judged(code, "narrow-scope", i, why)
+        elif order == "relaxed" and not comes_first(code, i, fences) and not _is_fenced(code, i):
+            verb = "releases" if rule == "no-release" else "acquires"
+            why = f"{line(code[i])} is relaxed, and no fence {verb} what the blocks hand over by it"
+            yield judged(code, rule, i, why)
+
+
+_PLACE = re.compile(r"shared::\w+|\[.*")
+
+
+def _is_fenced(code: Code, test: int) -> bool:
+    """Whether a fence follows before shared memory is read."""
+    reads = [i for i in code.having(Op.LOAD) if code[i].space.startswith("shared")]
+    is_fence = lambda instruction: instruction.op is Op.FENCE  # noqa: E731
+    return code[test].op is Op.MBARRIER_TEST and all(
+        code.flow.path_without(test, i, is_fence) is None for i in reads
+    )
 
 
 def _phase(code: Code, test: int) -> tuple[str, ...]:
@@ -104,7 +157,8 @@ def _operands(code: Code, index: int) -> str:
     return code[index].text.partition("]")[2]
 
 
-def _varies(code: Code, registers: set[tuple[str, int]], loop: CodeLoop) -> bool:
+def varies(code: Code, registers: set[tuple[str, int]], loop: CodeLoop) -> bool:
+    """Whether registers, each with where it is read, hold something else in each turn of a loop."""
     for i in _made_in(code, registers, loop):
         if code[i].op in _NEW_EACH_TIME or any(i in code.sources(register, i) for register in code[i].uses):
             return True
@@ -115,7 +169,8 @@ def _made_in(code: Code, registers: set[tuple[str, int]], loop: CodeLoop) -> set
     return {i for register, at in registers for i in code.sources(register, at) if i in loop.body}
 
 
-def _comes_round(code: Code, register: str, at: int, loop: CodeLoop) -> bool:
+def comes_round(code: Code, register: str, at: int, loop: CodeLoop) -> bool:
+    """Whether what a register holds is made by a remainder, a mask or a choice: a ring's place."""
     return any(_RING.search(code[i].text) for i in _made_in(code, {(register, at)}, loop))
 
 

@@ -12,7 +12,18 @@ from typing import NamedTuple
 from wavesim.lint.code import RELEASES, SCOPES, STRONG, Code, width
 from wavesim.lint.finding import Finding
 from wavesim.lint.instruction import Op
-from wavesim.lint.judging import BLOCK, NONE, WARP, between_threads, judged, line, need_of, sync_needed
+from wavesim.lint.judging import (
+    BLOCK,
+    NONE,
+    WARP,
+    are_apart,
+    between_threads,
+    is_handed_on,
+    judged,
+    line,
+    need_of,
+    sync_needed,
+)
 from wavesim.lint.paths import Reached, walk
 from wavesim.lint.rules.waiting import is_data_load
 from wavesim.lint.sites import FlagPost, FlagWait, is_made_of_data, is_swap
@@ -71,7 +82,7 @@ def _judged(
     if beside:
         problems["post-before-barrier"] = _no_barrier(code, post, beside[0])
     if not stores:
-        problems |= _of_reads(code, post, waits)
+        problems |= _of_reads(code, post, waits) or _of_other_warps(code, post, posts)
     yield from problems.values()
     if not problems:
         yield from _early(code, post, posts, waits, stores)
@@ -90,13 +101,19 @@ def _reached(code: Code, post: FlagPost) -> Reached[PathBeforePost]:
                 return state._replace(released=max(state.released, width(instruction.scope)))
             case Op.WARP_SYNC:
                 return state._replace(synced=max(state.synced, WARP))
-            case Op.BULK_WAIT if not instruction.count:
+            case Op.BULK_WAIT if not instruction.count and _is_committers(code, i):
                 return state._replace(is_written=True)
         return state._replace(synced=BLOCK) if instruction.op in _BLOCK_SYNCS else state
 
     flag = code[post.at]
     start = PathBeforePost(width(flag.scope or "gpu") if flag.order in RELEASES else 0)
     return walk(lambda i: code.backward_to(i, post.at), [(post.at, start)], step)
+
+
+def _is_committers(code: Code, wait: int) -> bool:
+    """Whether a thread that waits for its bulk groups is not known to be another than those that commit."""
+    commits = [*code.having(Op.BULK_COMMIT)]
+    return not commits or any(between_threads(code, wait, i) == NONE for i in commits)
 
 
 def is_data_store(code: Code, index: int, posts: Iterable[FlagPost]) -> bool:
@@ -138,6 +155,7 @@ def _problem(
             f"{line(flag)} posts without release{', the fence comes after it' if is_misplaced else ''}, and "
             f"nothing between it and the store in {line(store)} releases",
             (at,),
+            kind="post",
         )
     if state.released < need:
         return _too_narrow(code, post, SCOPES[state.released], need, (at,))
@@ -178,7 +196,7 @@ def _beside(code: Code, post: int, own: set[int]) -> list[int]:
 def _too_narrow(code: Code, post: FlagPost, scope: str, need: int, others: tuple[int, ...]) -> Finding:
     rule = "no-system-scope" if need > width("gpu") else "narrow-scope"
     why = f"{line(code[post.at])} posts with {scope} scope, and {SCOPES[need]} scope is needed"
-    return judged(code, rule, post.at, why, others)
+    return judged(code, rule, post.at, why, others, kind="post")
 
 
 def _fence_follows(code: Code, index: int) -> bool:
@@ -238,6 +256,17 @@ def _of_reads(code: Code, post: FlagPost, waits: tuple[FlagWait, ...]) -> dict[s
     return {}
 
 
+def _of_other_warps(code: Code, post: FlagPost, posts: Iterable[FlagPost]) -> dict[str, Finding]:
+    """Stores of warps that no way leads from to the post, and that no barrier of both orders before it."""
+    if code[post.at].op is Op.ATOMIC and code.is_used(post.at):  # a number that is drawn announces nothing
+        return {}
+    for at in code.having(*BULK_STORES, Op.STORE):
+        is_others = is_data_store(code, at, posts) and are_apart(code, at, post.at)
+        if is_others and is_handed_on(code, at, post.at) is False:
+            return {"post-before-barrier": _no_barrier(code, post, at)}
+    return {}
+
+
 def _reads_of(code: Code, post: FlagPost, waits: tuple[FlagWait, ...]) -> set[int]:
     """The loads between a wait and the post: it may say that what was awaited has been read."""
     after = {i for wait in waits if wait.at != post.at for i in code.reach(wait.at)}
@@ -267,7 +296,8 @@ def _is_reset(code: Code, index: int) -> bool:
 
 
 def _decided_by(code: Code, index: int) -> frozenset[int]:
-    return frozenset(i for guard in code.guards(index) for i in code.test_of(guard))
+    guards = [guard for guard in code.guards(index) if index in code.reach(guard)]
+    return frozenset(i for guard in guards for i in code.values_behind(guard))
 
 
 def _leaves_unannounced(code: Code, index: int, announcing: set[int]) -> bool:

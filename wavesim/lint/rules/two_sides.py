@@ -7,6 +7,7 @@ and its producer ends on a relaxed store, that store must be the post, and is ju
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from wavesim.lint.addresses import POINTER_BYTES
 from wavesim.lint.code import ACCESSES, STRONG, Code
 from wavesim.lint.finding import Finding
 from wavesim.lint.instruction import Op
@@ -26,8 +27,8 @@ class Side:
 
     @property
     def polls(self) -> bool:
-        """Whether it waits for a flag that somebody else posts."""
-        return any(wait.form != "ticket" for wait in self.waits)
+        """Whether it waits for a flag that somebody else posts, and that comes in no word with its data."""
+        return any(wait.form != "ticket" and not _carries_data(self.code, wait) for wait in self.waits)
 
     @property
     def announces(self) -> bool:
@@ -39,6 +40,12 @@ class Side:
     def waits_for_grid(self) -> bool:
         """Whether it has a griddepcontrol.wait."""
         return any(True for _ in self.code.having(Op.GRID_WAIT))
+
+
+def _carries_data(code: Code, wait: FlagWait) -> bool:
+    """Whether what is polled is also what is stored on: a flag and its data in one word."""
+    stored = (s for i in code.having(Op.STORE) for used in code.stored(i) for s in code.sources(used, i))
+    return code[wait.at].bytes >= 2 * POINTER_BYTES and not set(wait.polls).isdisjoint(stored)
 
 
 def side_of(code: Code) -> Side:
@@ -74,6 +81,10 @@ def judge_sides(sides: Sequence[Side]) -> Iterator[Finding]:
                 yield from _reads_unawaited(side)
                 yield from _asks_in_vain(side)
             continue
+        if words := _words(side, sides):
+            why = f"{line(side.code[words[0]])} stores data and flag in one word, which is polled and read"
+            yield judged(side.code, "no-release", words[0], why, verdict="right")
+            continue
         is_pair = len(sides) == 2
         if posting and (is_pair or _has_flag(side)):
             yield from _no_wait(side, posting[0])
@@ -81,6 +92,13 @@ def judge_sides(sides: Sequence[Side]) -> Iterator[Finding]:
             yield from _no_post(side, polling[0])
         elif any(other.waits_for_grid for other in sides):
             yield _ends(side)
+
+
+def _words(side: Side, sides: Sequence[Side]) -> list[int]:
+    """The strong stores of words of flag and data, where a kernel of the file polls such words."""
+    is_read = any(_carries_data(other.code, wait) for other in sides for wait in other.waits)
+    stores = side.code.having(Op.STORE) if is_read else ()
+    return [i for i in stores if side.code[i].order in STRONG and side.code[i].bytes >= 2 * POINTER_BYTES]
 
 
 def _has_flag(side: Side) -> bool:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from wavesim.lint.code import ACQUIRES, SCOPES, STRONG, Code, width
 from wavesim.lint.finding import Finding
 from wavesim.lint.instruction import Op
-from wavesim.lint.judging import BLOCK, WARP, judged, line, need_of, sync_needed
+from wavesim.lint.judging import BLOCK, WARP, are_apart, is_handed_on, judged, line, need_of, sync_needed
 from wavesim.lint.paths import Reached, walk
 from wavesim.lint.sites import FlagWait, comes_first
 from wavesim.lint.votes import Voted, votes_of
@@ -78,6 +78,9 @@ def _judged(code: Code, wait: FlagWait, waits: tuple[FlagWait, ...]) -> Iterator
             f"threads' store in {line(code[early])}, which is what it guards: nothing is loaded behind it",
             (early,),
         )
+    if not problems and (unheld := _read_by_other_warps(code, wait)) is not None:
+        why = f"no barrier that {line(code[unheld])} waits at is reached behind {line(poll)} by its warp"
+        problems["load-before-barrier"] = judged(code, "load-before-barrier", wait.at, why, (unheld,))
     # Without an acquire the rest says nothing new.
     first = [p for p in problems.values() if p.rule in ("no-acquire", "fence-misplaced")]
     yield from first[:1] or problems.values()
@@ -134,6 +137,12 @@ def _store_at_once(code: Code, wait: FlagWait, waits: tuple[FlagWait, ...]) -> i
         if is_weak and state.is_decided and not is_held_back:
             early.add(at)
     return min(early, default=None)
+
+
+def _read_by_other_warps(code: Code, wait: FlagWait) -> int | None:
+    """A load of data by warps that the one that waits does not hold back."""
+    loads = (i for i in code.having(*LOADS) if is_data_load(code, i) and are_apart(code, wait.at, i))
+    return next((i for i in loads if is_handed_on(code, wait.at, i) is False), None)
 
 
 def _is_made_of(code: Code, store: int, wait: FlagWait) -> bool:
