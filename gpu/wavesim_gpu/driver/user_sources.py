@@ -142,7 +142,7 @@ def _cuda_folders() -> list[Path]:
     homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
     if nvcc := shutil.which("nvcc"):
         homes.append(str(Path(nvcc).resolve().parents[1]))
-    folders += [folder for home in homes if home and (folder := Path(home).resolve() / "include")]
+    folders += [Path(home).resolve() / "include" for home in homes if home]
     folders = [folder for folder in dict.fromkeys(folders) if (folder / "cuda.h").is_file()]
     return [each for folder in folders for each in (folder, folder / "cccl") if each.is_dir()]
 
