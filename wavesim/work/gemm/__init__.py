@@ -14,7 +14,7 @@ from wavesim.model.kernel import Block, Carveout, Grid, Kernel, Panels, TiledWor
 from wavesim.model.regions import Matrix, Read, Region, Write
 from wavesim.model.reprs import repr_text
 from wavesim.safe_io.bounds import shown
-from wavesim.work.gemm.epilogue import CacheStore, Rope, layer_operands, layer_words, require_fits
+from wavesim.work.gemm.epilogue import CacheStore, Rope, require_fits
 
 T = TypeVar("T")
 ELEMENT_BYTES = 2  # of an operand
@@ -92,7 +92,7 @@ class Gemm(TiledWork):
                     f"{', '.join(map(repr, known[:-1]))} or {known[-1]!r}"
                 )
         self._require_pairs()
-        require_fits(f"Gemm {self.name}", (self.m, self.n), self.activation, self._layer_parts)
+        require_fits(self)
 
     def _require_pairs(self) -> None:
         """Raises `DescriptionError` unless columns come in pairs of gate and value where they have to."""
@@ -110,7 +110,8 @@ class Gemm(TiledWork):
     def __repr__(self) -> str:
         split = f", split-K {self.split_k}" if self.split_k > 1 else ""
         activation = f", {self.activation}" if self.activation else ""
-        activation += layer_words(self._layer_parts)
+        parts = (("residual", self.has_residual), ("RoPE", self.rope), ("KV cache", self.cache))
+        activation += "".join(f", {word}" for word, there in parts if there)
         activation += " of halves" if self.has_halves else ""
         bias = ", bias" if self.has_bias else ""
         order = ", column-major B" if self.b_order == "column" else ""
@@ -166,10 +167,6 @@ class Gemm(TiledWork):
         )
 
     @property
-    def _layer_parts(self) -> tuple[bool, Rope | None, CacheStore | None]:
-        return self.has_residual, self.rope, self.cache
-
-    @property
     def output_columns(self) -> int:
         """Columns of C and of the caches together."""
         return self.n // 2 if self.is_gated else self.n
@@ -189,7 +186,11 @@ class Gemm(TiledWork):
         found |= {"bias": vector} if self.has_bias else {}
         found |= {"values_bias": vector} if self.has_bias and self.has_halves else {}
         c = Matrix(self.m, self.columns, self.dtype, is_written=True)
-        return found | layer_operands(c, self._layer_parts) | {"c": c}
+        found |= {"residual": replace(c, is_written=False)} if self.has_residual else {}
+        found |= {"rope": self.rope.table} if self.rope else {}
+        if self.cache:
+            found |= dict.fromkeys(("k_cache", "v_cache"), self.cache.cache(self.m, self.dtype))
+        return found | {"c": c}
 
     def k_blocks(self, split: int) -> tuple[int, int]:
         """The k-blocks, half-open, that a split computes; the device divides the same way."""

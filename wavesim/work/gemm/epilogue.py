@@ -6,7 +6,8 @@ rows=1024)`, which rotates Q and K, and `cache=CacheStore(columns=1024, rows=102
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 from wavesim.errors import DescriptionError
 from wavesim.model.regions import MOST_INDEX, Element, Matrix, Region, Write
@@ -99,52 +100,30 @@ class CacheStore:
                 yield Write(name, Region(moved + top, moved + bottom, left, right))
 
 
-def require_fits(
-    owner: str,
-    shape: tuple[int, int],
-    activation: str | None,
-    parts: tuple[bool, Rope | None, CacheStore | None],
-) -> None:
-    """Raises `DescriptionError` unless a product (m, n) has the columns and rows of its rope and cache.
-
-    `parts` are whether it has a residual, its rope and its cache.
-    """
-    (m, n), (has_residual, rope, cache) = shape, parts
+def require_fits(gemm: Any) -> None:
+    """Raises `DescriptionError` unless a product has the columns and rows of its rope and cache."""
+    owner, rope, cache = f"Gemm {gemm.name}", gemm.rope, gemm.cache
     for name, part, columns, unit in (
         ("rope", rope, rope.columns if rope else 0, rope.head_dim if rope else 1),
         ("cache", cache, 2 * cache.columns + 1 if cache else 0, 1),
     ):
         if part is None:
             continue
-        if activation is not None:
+        if gemm.activation is not None:
             raise DescriptionError(
-                f"{owner}: activation is {activation!r}; with {name} it must be None, because Q, K and V "
-                "have none"
+                f"{owner}: activation is {gemm.activation!r}; with {name} it must be None, because Q, K "
+                "and V have none"
             )
-        if n < columns or n % unit:
+        if gemm.n < columns or gemm.n % unit:
             raise DescriptionError(
-                f"{owner}: n is {n}; {part} needs at least {columns}, a multiple of {unit}"
+                f"{owner}: n is {gemm.n}; {part} needs at least {columns}, a multiple of {unit}"
             )
-        if m % part.rows:
+        if gemm.m % part.rows:
             raise DescriptionError(
-                f"{owner}: m is {m}; with {name} it must be a multiple of the {part.rows} rows of a sequence"
+                f"{owner}: m is {gemm.m}; with {name} it must be a multiple of the {part.rows} rows of a "
+                "sequence"
             )
-    if cache is not None and has_residual:
+    if cache is not None and gemm.has_residual:
         raise DescriptionError(
             f"{owner}: has_residual is True and cache {cache}; Q, K and V take no residual. Leave one out"
         )
-
-
-def layer_operands(c: Matrix, parts: tuple[bool, Rope | None, CacheStore | None]) -> dict[str, Matrix]:
-    """residual, rope, k_cache and v_cache, those that a product of the output `c` has."""
-    has_residual, rope, cache = parts
-    found = {"residual": replace(c, is_written=False)} if has_residual else {}
-    found |= {"rope": rope.table} if rope else {}
-    found |= dict.fromkeys(("k_cache", "v_cache"), cache.cache(c.rows, c.dtype)) if cache else {}
-    return found
-
-
-def layer_words(parts: tuple[bool, Rope | None, CacheStore | None]) -> str:
-    """What a product's `repr` says of them."""
-    has = zip(("residual", "RoPE", "KV cache"), parts, strict=True)
-    return "".join(f", {word}" for word, there in has if there)
