@@ -106,7 +106,7 @@ def page() -> str:
 def sbom() -> str:
     """The list's text."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return json.dumps(bill(project["version"]), indent=1) + "\n"
+    return json.dumps(bill(project["version"]), separators=(",", ":")) + "\n"
 
 
 def main() -> None:

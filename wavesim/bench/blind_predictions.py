@@ -4,7 +4,7 @@ Example: of a GPT-3 MLP of 1,408 tokens in row order there are three numbers for
 predicted on the device before they had run, predicted by the model of today, and measured, twice.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 
 from wavesim.bench.blind_runs import (
-    BASES,
     Basis,
     BlindRun,
     MeasuredComparison,
@@ -21,7 +20,7 @@ from wavesim.bench.blind_runs import (
     pooled,
 )
 from wavesim.bench.blind_sizes import BASELINE, SEMAPHORES, BlindSize
-from wavesim.bench.jobs import Job, run_jobs
+from wavesim.bench.jobs import Job
 from wavesim.bench.recorded_cases import ceil_formula
 from wavesim.bench.scored_case import ScoredPrediction
 from wavesim.costs.calibration import calibrate
@@ -45,23 +44,6 @@ from wavesim.trace.trace import Trace
 
 SOURCE = "judged"  # as scores and scripts call it
 FROM_TIMES = "judged-kernel-times"  # the same plans, predicted from the kernels' times alone
-
-
-def register_predictions(
-    size: BlindSize, streams: Mapping[str, Trace], device_name: str
-) -> list[RegisteredPrediction]:
-    """What all plans of a size will take, from its stream-sync traces by order and nothing else: once from
-    the whole trace, and once from the times that its kernels take in it.
-
-    A plan that cannot be predicted is there with the reason.
-    """
-    device = devices.load(device_name)
-    return [
-        _registered(size, order, word, device, stream, basis)
-        for basis in BASES
-        for order, stream in streams.items()
-        for word in size.plans
-    ]
 
 
 def _registered(
@@ -107,11 +89,6 @@ def _times_kind(size: BlindSize, device: Device, stream: Trace) -> str:
 def blind_jobs(folder: Path | None = None) -> list[Job]:
     """One job for each size of each run. Raises `RecordingError` for a run that was changed."""
     return [partial(_of_size, run.folder, size) for run in find_runs(folder) for size in run.sizes()]
-
-
-def predictions_of_runs(folder: Path | None = None) -> list[ScoredPrediction]:
-    """The predictions of all sizes. Raises `RecordingError` for a run that was changed."""
-    return run_jobs(blind_jobs(folder))
 
 
 @lru_cache(maxsize=1)

@@ -16,10 +16,10 @@ from typing import Any, Literal
 import wavesim
 from wavesim.bench.blind_sizes import BASELINE, BlindSize, all_sizes
 from wavesim.errors import RecordingError
-from wavesim.plan.parsing import plan_data, recorded_shape
+from wavesim.plan.parsing import plan_data
 from wavesim.recordings.shipped import FOLDER
 from wavesim.safe_io.reading import read_bytes, read_packed
-from wavesim.safe_io.writing import append_line, write_text
+from wavesim.safe_io.writing import write_text
 from wavesim.trace.trace import Trace
 from wavesim.trace.trace_archive import has_trace, load_trace
 
@@ -105,12 +105,6 @@ def stamped(trace: Trace, stamp: str) -> Trace:
     return replace(trace, header=replace(trace.header, versions={**trace.header.versions, STAMP: stamp}))
 
 
-def measured_word(trace: Trace) -> str:
-    """The word of `BlindSize.plans` that a trace was measured under."""
-    plan = recorded_shape(trace.header.plan, trace.header.plan_data)
-    return plan.sync.word if plan.sync.has_semaphores else plan.name
-
-
 def model_sources(package: Path | None = None) -> str:
     """Sixteen hex digits over all that predictions are made of: names and contents of the package's files."""
     root = Path(wavesim.__file__).parent if package is None else package
@@ -126,11 +120,6 @@ def model_sources(package: Path | None = None) -> str:
     return digest.hexdigest()[:16]
 
 
-def write_facts(folder: Path, facts: Mapping[str, Any]) -> None:
-    """run.json: what was measured on what; written anew as more is known."""
-    write_text(folder / "run.json", json.dumps(facts, indent=1) + "\n")
-
-
 def write_predictions(folder: Path, found: Iterable[RegisteredPrediction], made_by: Mapping[str, str]) -> str:
     """predictions.json, and its SHA-256 beside it. Returns that; nothing may be predicted afterwards."""
     path = folder / "predictions.json"
@@ -141,13 +130,6 @@ def write_predictions(folder: Path, found: Iterable[RegisteredPrediction], made_
     stamp = hashlib.sha256(path.read_bytes()).hexdigest()
     write_text(folder / "predictions.sha256", f"{stamp}  predictions.json\n")
     return stamp
-
-
-def append_comparison(folder: Path, found: MeasuredComparison) -> None:
-    """One more line of comparisons.jsonl."""
-    rounds = {f"{order} {plan}": asdict(one) for (order, plan), one in found.rounds.items()}
-    line = {"size": found.size, "repeat": found.repeat, "power_w": found.power_w, "rounds": rounds}
-    append_line(folder / "comparisons.jsonl", json.dumps(line, separators=(",", ":")))
 
 
 @dataclass(frozen=True)

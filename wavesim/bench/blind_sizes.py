@@ -7,7 +7,7 @@ run, and `lists/gemms-second.toml`.
 """
 
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
@@ -151,11 +151,6 @@ def second_sizes() -> tuple[BlindSize, ...]:
     """
     sizes = [_size(entry, tokens) for entry in _second_list()["case"] for tokens in entry["tokens"]]
     return tuple(replace(size, traced_orders=size.orders[:1]) for size in sizes)
-
-
-def shard_of(sizes: Sequence[BlindSize], number: int, count: int) -> tuple[BlindSize, ...]:
-    """The sizes of shard `number`, from 1, of `count`: a GPU's share of a run on several."""
-    return tuple(shuffled(sizes)[number - 1 :: count])
 
 
 def shuffled(sizes: Iterable[BlindSize]) -> list[BlindSize]:

@@ -14,7 +14,6 @@ from pathlib import Path
 import plotly.graph_objects as go
 import pytest
 
-from wavesim.bench.blind_runs import write_facts
 from wavesim.cli.command_line import main
 from wavesim.errors import OutputError
 from wavesim.model.device import load
@@ -45,7 +44,6 @@ def command(*words):
 
 WRITERS = {
     "out.txt": lambda path: write_bytes(path, bytes(5_000)),
-    "facts/run.json": lambda path: write_facts(path.parent, {"commit": "abc", "cases": list(range(900))}),
     "trace.npz": lambda path: trace().save(path),
     "trace.json": lambda path: write_perfetto(path, trace()),
     "trace.json.gz": lambda path: write_perfetto(path, trace()),

@@ -264,7 +264,7 @@ def test_a_wrong_header_field_is_named(path, changes, words):
 
 
 @pytest.mark.slow
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damage_anywhere_in_the_file_raises_a_recording_error_or_nothing(trace, path, data):
     whole = trace.save(path).read_bytes()
@@ -286,7 +286,7 @@ JSON = st.recursive(
 
 
 @pytest.mark.slow
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_json_in_any_header_field_raises_a_recording_error_or_nothing(trace, path, data):
     trace.save(path)
