@@ -246,7 +246,10 @@ def _shard(text: str | None, most: int) -> tuple[int, int]:
 def _report(options: argparse.Namespace) -> int:
     from wavesim_gpu.bench.report import sum_up  # noqa: PLC0415  # the other commands need none of this
 
-    result = sum_up(options.results or Path(__file__).parents[1] / "results")
+    ours = Path(__file__).parents[1] / "results"
+    if options.results is None and not ours.is_dir():
+        raise DescriptionError("an installed package has no results beside it; give --results FOLDER")
+    result = sum_up(options.results or ours)
     if options.json:
         print(json.dumps(result))
     else:

@@ -19,6 +19,7 @@ from typing import Any
 
 from wavesim.errors import DescriptionError, WavesimError
 from wavesim.safe_io.annotated import require_types, typed
+from wavesim.safe_io.bounds import is_plain
 from wavesim.safe_io.escaping import Markup, element
 from wavesim.teaching.solved_file import remember
 
@@ -119,7 +120,7 @@ def exercise(number: str) -> Exercise:
     """The exercise of that number. Raises `DescriptionError`."""
     require_types("check", number=(number, str))
     lesson = number.partition(".")[0]
-    found = exercises_of(int(lesson)) if lesson.isdigit() and int(lesson) in LESSONS else ()
+    found = exercises_of(int(lesson)) if is_plain(lesson) and int(lesson) in LESSONS else ()
     for one in found:
         if one.number == number:
             return one

@@ -57,9 +57,10 @@ class DrawnWidget(anywidget.AnyWidget):
         data = script_json(values, default=_base64)
         name = f"wavesim-drawn-{next(_numbers)}"
         call = f"render({{ model: new PageModel({data}), el: document.getElementById('{name}') }});"
-        source = str(self._esm).replace(LIVE, call)
+        cls = type(self)  # a page can set its model's own script, which would then be written into others
+        source = str(cls._esm).replace(LIVE, call)
         drawing = Markup(f"(() => {{\n{source}\n}})();")
-        parts = (element("style", Markup(self._css)), element("div", id=name), element("script", drawing))
+        parts = (element("style", Markup(cls._css)), element("div", id=name), element("script", drawing))
         return Markup("").join(parts)
 
     def save(self, path: str | Path, *, theme: str = "light", width: int = 1000) -> Path:
