@@ -46,6 +46,9 @@ TARGETS = (
     "widgets",
     "lint",
     "hang",
+    "archives",
+    "sources",
+    "dask",
 )
 QUICK_SECONDS = 1  # an input that goes wrong this fast is made smaller
 GOOD = ("accepted", "refused")

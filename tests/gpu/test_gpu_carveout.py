@@ -106,10 +106,8 @@ def test_no_block_of_a_younger_launch_passes_an_older_one_that_does_not_fit():
         open_gate((sms,), (128,), (opened, unused, np.uint32(sms)), shared_mem=LARGE)
     with streams[2]:
         open_gate((1,), (128,), (passed, unused, np.uint32(2)), shared_mem=1024)
-    seen = []
     copy = cupy.cuda.Stream(non_blocking=True)
-    for _ in range(50):
-        seen.append(int(passed.get(stream=copy)[0]))
+    seen = [int(passed.get(stream=copy)[0]) for _ in range(50)]
     gate.set(np.ones(1, dtype=np.uint32), stream=copy)  # no kernel, which would wait as well
     for stream in streams:
         stream.synchronize()

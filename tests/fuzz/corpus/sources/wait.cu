@@ -1,0 +1,1 @@
+__global__ void f(int* p) { while (atomicAdd(p, 0) < 3) {} __threadfence(); }
