@@ -170,11 +170,15 @@ class ProcessPeers(PeerGroup):
                     f"peers: the ranks ask for {[size for size, _ in handles]} bytes; all must make the same "
                     "call. Give every rank the same shapes"
                 )
-            bases = [
-                int(memory.ptr) if other == rank else self._opened(cupy, handle, other)
-                for other, (_, handle) in enumerate(handles)
-            ]
-        self._exchange(None)  # nobody stores before all have mapped
+            bases, reason = [], ""
+            try:
+                for other, (_, handle) in enumerate(handles):
+                    bases.append(int(memory.ptr) if other == rank else self._opened(cupy, handle, other))
+            except DeviceError as error:
+                reason = f"{error}"
+        # Nobody stores before all have mapped, and all raise where one cannot.
+        if reasons := [told for told in self._exchange(reason) if told]:
+            raise DeviceError(reasons[0])
         return SharedMemory(layout, {rank: bases})
 
     def barrier(self) -> None:

@@ -226,16 +226,19 @@ def _exchange(choice: WayChoice, shape: LinearShape, memory: GroupMemory, w: Ten
     )  # fmt: skip
     rows = shape.m // (shape.ranks if shape.kind == "reduce-scatter" else 1)
     size, dtype, device = (rows, shape.n), w.dtype, w.device
-    has_copies = w_place is not w or bias_place is not bias
     launch, index = linear.launch, device.index
+    # Only what is copied to is kept: weights are their owner's to free.
+    copied = [place if place is not given else None for place, given in ((w_place, w), (bias_place, bias))]
+    has_copies = any(place is not None for place in copied)
+    del w_place, bias_place
 
     def run(x: Tensor, w: Tensor, bias: Tensor | None, out: Tensor | None) -> Tensor:
         if (stream := _raw_stream(index)) != memory.latest:  # type: ignore[misc]  # on a GPU
             memory.follow(stream)
         if has_copies:
-            w_place.copy_(w)
-            if bias_place is not None and bias is not None:
-                bias_place.copy_(bias)
+            for place, given in zip(copied, (w, bias), strict=True):
+                if place is not None:
+                    place.copy_(given)
         x = aligned(x)
         made = out
         if out is None or out.data_ptr() % ALIGNMENT:
