@@ -27,7 +27,7 @@ from wavesim_gpu.peers.rank_view import RankOperands, RankView
 from wavesim_gpu.peers.regions import ELEMENT, exchange_layout, failure, require_room
 
 LEAST_BYTES, LEAST_TILES = 4 << 20, 1024
-MAP_ALIGNMENT, WORD = 64, 8
+MAP_ALIGNMENT, MAP_BYTES, WORD = 64, 128, 8
 HOST_TO_DEVICE, DEVICE_TO_HOST = 1, 2  # cudaMemcpyKind
 
 
@@ -115,7 +115,8 @@ class ExchangeLinear:
         self._config = launch_config(replace(launch.shape, is_dependent=False), 0)
         self._how, self._function = ctypes.byref(self._config), c_void_p(int(launch.function.function.ptr))
         self._launch, self._replace = driver.cuLaunchKernelEx, driver.cuTensorMapReplaceAddress
-        self._x = self._out = 0
+        sums = workspace.memory.address(rank, rank, "sums")
+        self._has_words = all(self._is_word(at, w, sums) for at in (self._x_word, self._out_map_word))
 
     def launch(self, x: int, out: int, stream: int) -> None:
         """One call on a stream, of operands at these addresses, which TMA takes. The GPU must be current.
@@ -124,22 +125,34 @@ class ExchangeLinear:
         """
         workspace = self.workspace
         workspace.check(self.rank)
+        words = self._words
         with workspace.lock:
-            if x != self._x:
-                self._move(self._x_map, x)
-                self._x = x
-            if out != self._out:
-                self._move(self._out_map, out)
-                self._words[self._out_word] = self._out = out
+            if self._has_words:
+                words[self._x_word] = x
+                words[self._out_map_word] = out
+            else:
+                self._move(self._x_word, x)
+                self._move(self._out_map_word, out)
+            words[self._out_word] = out
             self._config.stream = stream
             workspace.latest[self.rank] = self.problem, self._limit_s
             status = self._launch(self._how, self._function, self._pointers, None)
         if status:
             raise launch_error(self._product.launch.shape, status)
 
-    def _move(self, tensor_map: int, address: int) -> None:
-        if status := self._replace(tensor_map, address):
+    def _move(self, word: int, address: int) -> None:
+        """By the driver, which alone knows how a tensor map is made."""
+        if status := self._replace(self._base + WORD * word, address):
             raise DeviceError(f"no tensor map for {address:#x}: {status_name(status)}")
+
+    def _is_word(self, word: int, address: int, other: int) -> bool:
+        """Whether a tensor map's first word is its address, so that storing it there is all it takes."""
+        end = word + MAP_BYTES // WORD
+        self._move(word, address)
+        moved = self._words[word:end]
+        self._move(word, other)
+        self._words[word] = address
+        return bool(self._words[word:end] == moved)
 
     def _pack(self, arguments: tuple[Any, ...]) -> None:
         """Both parameters, one behind the other, where tensor maps are aligned, and where addresses lie."""
@@ -154,10 +167,8 @@ class ExchangeLinear:
         params, exchange = EXCHANGE_PARAMS.fields, EXCHANGE.fields
         assert params is not None
         assert exchange is not None
-        here, c = base + starts[1], base + starts[1] + params["c"][1]
-        self._x_map, self._out_map = (
-            here + params["layer"][1],
-            c + exchange["own_out"][1],
-        )  # A's map comes first
+        self._base, c = base, starts[1] + params["c"][1]
         self._words = (ctypes.c_uint64 * (size // WORD)).from_address(base)
-        self._out_word = (c + exchange["out"][1] - base) // WORD
+        self._x_word = (starts[1] + params["layer"][1]) // WORD  # A's map comes first
+        self._out_map_word = (c + exchange["own_out"][1]) // WORD
+        self._out_word = (c + exchange["out"][1]) // WORD

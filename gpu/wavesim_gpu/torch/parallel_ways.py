@@ -225,8 +225,7 @@ def _exchange(choice: WayChoice, shape: LinearShape, memory: GroupMemory, w: Ten
         0 if bias_place is None else bias_place.data_ptr(),
     )  # fmt: skip
     rows = shape.m // (shape.ranks if shape.kind == "reduce-scatter" else 1)
-    size, dtype, device = (rows, shape.n), w.dtype, w.device
-    launch, index = linear.launch, device.index
+    size, launch, index = (rows, shape.n), linear.launch, w.device.index
     # Only what is copied to is kept: weights are their owner's to free.
     copied = [place if place is not given else None for place, given in ((w_place, w), (bias_place, bias))]
     has_copies = any(place is not None for place in copied)
@@ -242,7 +241,7 @@ def _exchange(choice: WayChoice, shape: LinearShape, memory: GroupMemory, w: Ten
         x = aligned(x)
         made = out
         if out is None or out.data_ptr() % ALIGNMENT:
-            made = torch.empty(size, dtype=dtype, device=device)
+            made = x.new_empty(size)
         launch(x.data_ptr(), made.data_ptr(), stream)  # type: ignore[union-attr]  # set just above
         return made if made is out or out is None else out.copy_(made)
 
