@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
     advice = subject.recommended(options.accept, progress("choosing", after_s=3.0))
     words = listed("sync", subject.syncs(options.sync, SYNCS), MOST_COMPARED)
     plans = [parse_plan(name, order) for name in ["stream", *(word for word in words if word != "stream")]]
-    if words == listed("sync", SYNCS, MOST_COMPARED):
+    if options.sync is None and subject.syncs(None, SYNCS) == SYNCS:
         plans += [advice.option.plan] if advice.option.plan not in plans else []
     result = compare(
         pipeline,

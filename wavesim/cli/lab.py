@@ -5,7 +5,6 @@ opens the first of them there.
 """
 
 import argparse
-import shutil
 import site
 import sys
 from importlib import import_module
@@ -13,7 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from wavesim.cli.printing import complain
-from wavesim.errors import DescriptionError, OutputError
+from wavesim.errors import DescriptionError
+from wavesim.safe_io.writing import write_text
 
 FIRST = "01_start_here.ipynb"
 DISTRIBUTION = "wavesim-cuda"
@@ -55,15 +55,11 @@ def copy_notebooks(folder: Path) -> int:
     be written.
     """
     copied = 0
-    try:
-        for source in _sources():
-            target = folder / source.parent.name / source.name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if not target.exists():
-                shutil.copyfile(source, target)
-                copied += 1
-    except OSError as error:
-        raise OutputError(f"{folder}: the notebooks cannot be copied there ({error.strerror})") from None
+    for source in _sources():
+        target = folder / source.parent.name / source.name
+        if not target.exists():
+            write_text(target, source.read_text(encoding="utf-8"))
+            copied += 1
     return copied
 
 

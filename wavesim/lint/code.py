@@ -12,7 +12,7 @@ from typing import Literal
 
 from wavesim.lint.finding import Known
 from wavesim.lint.flow import Fact, Flow, Predicates
-from wavesim.lint.instruction import Instruction, KernelCode, Listing, Op, Ordering, Scope
+from wavesim.lint.instruction import Instruction, KernelCode, Listing, Op, Ordering, Scope, is_shuffle
 from wavesim.lint.paths import walk
 
 ACCESSES = frozenset({Op.LOAD, Op.STORE, Op.ATOMIC, Op.REDUCTION})
@@ -25,7 +25,6 @@ _THREAD = re.compile(r"%tid\b|%tid\.|SR_TID|%laneid|SR_LANEID|\belect\b|\bELECT\
 _PREDICATE = re.compile(r"U?P\d")
 _BYTES = re.compile(r"param 0\+(\d+)")
 _SHARED = re.compile(r"\bmapa|MAPA\b|SR_SWIN(HI|LO)|PRMT\S* .*0x654\b")
-_SHUFFLE = re.compile(r"\b(shfl|SHFL)\b|\bBRA\.CONV\b")  # BRA.CONV is what __syncwarp() becomes on sm_80
 COPIES = frozenset({Op.ASYNC_COPY, Op.BULK_LOAD, Op.BULK_STORE, Op.BULK_REDUCE})
 _ROW = re.compile(r"%tid\.[yz]|SR_TID\.[YZ]")
 _LANE = re.compile(r"%laneid|SR_LANEID|\belect\b|ELECT\b|\b31\b|0x1f\b")
@@ -397,8 +396,3 @@ class Code:
 def width(scope: Scope) -> int:
     """Scopes as numbers: a wider one is greater, none is 0."""
     return SCOPES.index(scope)
-
-
-def is_shuffle(instruction: Instruction) -> bool:
-    """Whether it hands a register's value to the warp's other lanes."""
-    return bool(_SHUFFLE.search(instruction.text))

@@ -5,6 +5,7 @@ order "acquire", scope "gpu", from Address("%rd2", 4), 4 bytes. A PTX file with 
 Listing of two KernelCodes, of language "ptx".
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -15,6 +16,7 @@ Space = Literal["", "global", "shared", "shared::cluster", "generic", "local", "
 Ordering = Literal["", "weak", "nc", "volatile", "mmio", "relaxed", "acquire", "release", "acq_rel", "sc"]
 Scope = Literal["", "cta", "cluster", "gpu", "sys"]
 
+_SHUFFLE = re.compile(r"\b(shfl|SHFL)\b|\bBRA\.CONV\b")  # BRA.CONV is what __syncwarp() becomes on sm_80
 PARAMETERS = "parameters"  # the symbol of all parameters together, at whose address the first one begins
 
 
@@ -138,3 +140,8 @@ class Listing:
     arch: str
     kernels: Sequence[KernelCode]
     notes: Sequence[str] = ()  # what could not be read, in words
+
+
+def is_shuffle(instruction: Instruction) -> bool:
+    """Whether it hands a register's value to the warp's other lanes."""
+    return bool(_SHUFFLE.search(instruction.text))

@@ -124,7 +124,7 @@ def _compile_given() -> None:
         answer = {"log": error.log[:MOST_BYTES] or "error"}
     else:
         answer = {"ptx": made.ptx, "cubin": base64.b64encode(made.data).decode()}
-    json.dump(answer, sys.stdout)
+    sys.stdout.write(json.dumps(answer))
 
 
 def _require_known(arch: str) -> None:
