@@ -1,11 +1,11 @@
 """Which way a linear layer over two GPUs is computed where nobody has timed it: ours, or which library's.
 
-Example: an all-reduce after 64 x 4,096 x 8,192 goes by PyTorch's symmetric memory; in fp16, which that does
-not take, by NCCL. Only what all ranks see alike may decide:
+Example: an all-reduce after 4,096 x 2,816 x 8,192 goes by `exchange`, after 64 rows by PyTorch's symmetric
+memory; in fp16, which that does not take, by NCCL. Only what all ranks see alike may decide:
 shapes, types, the kind of GPU.
 
 Source: `choice.toml`, times measured on two H200s. Ours is chosen where it was faster than the library at
-each of the nearest measured shapes, once the kernel as it is now `is_timed`;
+each of the nearest measured shapes;
 `wavesim_gpu.torch.tune_parallel_linear` measures instead.
 """
 
@@ -70,7 +70,7 @@ def choice_of(shape: LinearShape, capability: tuple[int, int]) -> WayChoice:
     """By the measured times of the nearest shapes."""
     table, library = _table(), _library_of(shape, capability)
     is_large = shape.m >= table["fewest_rows"]
-    if not table["is_timed"] or not is_large or not takes_exchange(shape, capability):
+    if not is_large or not takes_exchange(shape, capability):
         return WayChoice(library)
     by_distance = sorted(table["rows"], key=lambda row: (_distance(row[:3], shape.size), row[:3]))
     near = by_distance[:NEIGHBOURS]

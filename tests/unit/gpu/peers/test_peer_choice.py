@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from wavesim.sim.peers.tiles import split_of
-from wavesim_gpu.peers import choice
 from wavesim_gpu.peers.choice import (
     FUSED,
     LIBRARY,
@@ -23,19 +22,6 @@ HOPPER = (9, 0)
 LARGE = LinearShape("all-reduce", 4096, 8192, 2816, "bf16")
 
 
-@pytest.fixture
-def timed(monkeypatch):
-    """As it is once the kernel has been timed as it is now."""
-    table = choice._table() | {"is_timed": True}
-    monkeypatch.setattr(choice, "_table", lambda: table)
-
-
-def test_what_has_not_been_timed_is_left_to_a_library():
-    assert not choice._table()["is_timed"]
-    assert choice_of(LARGE, HOPPER).way == TWO_SHOT
-
-
-@pytest.mark.usefixtures("timed")
 def test_many_rows_on_two_hopper_gpus_are_exchanged_in_the_tile_of_the_nearest_measured_shape():
     assert choice_of(LARGE, HOPPER) == WayChoice("exchange:132", (128, 256))
     assert choice_of(replace(LARGE, m=4100), HOPPER).is_ours  # its last row of tiles is cut off
@@ -45,7 +31,6 @@ def test_many_rows_on_two_hopper_gpus_are_exchanged_in_the_tile_of_the_nearest_m
     assert choice_of(LinearShape("all-reduce", 1152, 5120, 5120, "bf16"), HOPPER).way == TWO_SHOT
 
 
-@pytest.mark.usefixtures("timed")
 @pytest.mark.parametrize(
     ("shape", "capability"),
     [
