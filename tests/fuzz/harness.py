@@ -112,7 +112,9 @@ def input_of(name: str, seed: int) -> bytes:
         return corpus[seed].read_bytes()
     chance = random.Random(f"{name} {seed}")
     read = [path for path in corpus if path.parent.name == name]
-    return target_of(name).made(chance, chance.choice(read if chance.random() < 0.9 else corpus).read_bytes())
+    return target_of(name).made(
+        chance, chance.choice(read if read and chance.random() < 0.9 else corpus).read_bytes()
+    )
 
 
 def outcome(target: Target, path: Path) -> str:
