@@ -25,10 +25,14 @@ def made(chance: random.Random, data: bytes) -> bytes:
 def call(path: Path) -> bool:
     """Asks for a pool where this is answered, once for each connection. Nothing is ever accepted."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(2)  # closing it does not wake whoever accepts
-        threading.Thread(target=_answer, args=(server, path.read_bytes()), daemon=True).start()
-        with dask_cluster.dask_pool(f"tcp://127.0.0.1:{server.getsockname()[1]}"):
-            require(False, "a pool on what is no scheduler")
+        thread = threading.Thread(target=_answer, args=(server, path.read_bytes()))
+        thread.start()
+        try:
+            with dask_cluster.dask_pool(f"tcp://127.0.0.1:{server.getsockname()[1]}"):
+                require(False, "a pool on what is no scheduler")
+        finally:
+            server.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts, as closing does not
+            thread.join()
     return True
 
 
