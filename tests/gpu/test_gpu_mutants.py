@@ -13,6 +13,7 @@ from wavesim_gpu.driver.functions import GENERATED
 from wavesim_gpu.kernels.gemm.sm80 import gemm
 
 DELAY_NS = 300_000
+TRIES = 5  # of a mutant, until a run of it is wrong
 POLICIES = [RowSync(), TileSync()]
 
 
@@ -70,8 +71,9 @@ def test_split_k_slices_wait_for_every_chunk_when_columns_come_late_one_by_one(r
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
 @pytest.mark.parametrize("mutant", ["no_wait", "early_post"])
 def test_a_dropped_wait_and_an_early_post_give_wrong_numbers(runner, policy, mutant):
-    verdict = verdict_of(runner, policy, Build(mutant=mutant, delay_ns=DELAY_NS))
-    assert not verdict.is_right
+    # A tile that is read too early is sometimes there all the same: on a busy machine one run in many.
+    build = Build(mutant=mutant, delay_ns=DELAY_NS)
+    assert any(not verdict_of(runner, policy, build).is_right for _ in range(TRIES))
 
 
 @pytest.mark.gpu

@@ -227,15 +227,18 @@ def test_prepared_layers_of_two_shapes_share_a_workspace_and_write_where_the_cal
     ]
     for _ in range(50):
         outs = []
-        for (_, problem, operands), calls in zip(layers, prepared, strict=True):
+        for _, problem, _ in layers:
             rows = problem.m // (2 if problem.collective.kind == "reduce-scatter" else 1)
             outs.append({})
             for rank in group.ranks:
                 with group.on(rank) as cupy:
                     outs[-1][rank] = cupy.full((rows, problem.n), 0x7FFF, np.uint16)
-                    cupy.cuda.Device().synchronize()
+                    cupy.cuda.Device().synchronize()  # before any launch, for ranks that share a GPU
+        for (_, _, operands), calls, out in zip(layers, prepared, outs, strict=True):
+            for rank in group.ranks:
+                with group.on(rank):
                     stream = group.streams_of(rank)[0].ptr
-                    calls[rank].launch(int(operands[rank].a.data.ptr), int(outs[-1][rank].data.ptr), stream)
+                    calls[rank].launch(int(operands[rank].a.data.ptr), int(out[rank].data.ptr), stream)
         group.barrier()
         for (case, problem, _), out in zip(layers, outs, strict=True):
             for rank in group.ranks:
