@@ -26,7 +26,7 @@ def main() -> int:
     options = _parser().parse_args()
     if options.action == "lists":
         lists = map(load_list, list_names())
-        _say("\n".join(f"{one.name:<24}{len(one.cases):>5} cases  {one.title}" for one in lists))
+        _say("\n".join(f"{entry.name:<24}{len(entry.cases):>5} cases  {entry.title}" for entry in lists))
         return 0
     cases = load_list(options.list)
     if options.action == "register":

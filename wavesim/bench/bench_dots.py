@@ -16,22 +16,22 @@ Found = Mapping[int, tuple[TimedCandidate, Speedup]]  # by tokens
 TEXTS = ("plan", "kernels", "cuts", "way", "order", "tile")
 
 
-def dots(found: Found, tokens: Sequence[int], unit: str) -> list[Dot]:
+def dots(result: Found, tokens: Sequence[int], unit: str) -> list[Dot]:
     """One dot per size, at its place among `tokens`."""
     return [
         Dot(tokens.index(size), speed.value, speed.low, speed.high, hover(case, speed, unit))
-        for size, (case, speed) in found.items()
+        for size, (case, speed) in result.items()
     ]
 
 
-def verdict_panel(title: str, found: Found, tokens: Sequence[int], what: str, shift: float = 0.0) -> Panel:
+def verdict_panel(title: str, panel: Found, tokens: Sequence[int], what: str, shift: float = 0.0) -> Panel:
     """Dots above 1 in the colour of gains, below 1 in that of losses, grey where quartiles reach 1."""
-    everything = dots(found, tokens, what)
+    everything = dots(panel, tokens, what)
     faster, slower = [dot for dot in everything if dot.low > 1], [dot for dot in everything if dot.high < 1]
     level = [dot for dot in everything if dot not in faster and dot not in slower]
     return Panel(
         title,
-        span(found),
+        span(panel),
         [str(size) for size in tokens],
         [
             Series(f"faster {what}", faster, "good", shift=shift),
@@ -47,19 +47,19 @@ def divider(tokens: Sequence[int]) -> int:
     return sum(size < PROMPT for size in tokens)
 
 
-def span(found: Found) -> str:
+def span(result: Found) -> str:
     """Geometric mean and extremes of the prompt sizes."""
-    text = summary(found)
+    text = summary(result)
     return "not measured" if text is None else str(text)
 
 
-def finding(found: Found, ours: str, theirs: str) -> str:
+def finding(result: Found, ours: str, theirs: str) -> str:
     """A title: mean, and both ends with their sizes."""
-    text = summary(found)
+    text = summary(result)
     if text is None:
         return f"{ours} was not measured beside {theirs}"
-    large = {size: speed.value for size, (_, speed) in found.items() if size >= PROMPT} or {
-        size: speed.value for size, (_, speed) in found.items()
+    large = {size: speed.value for size, (_, speed) in result.items() if size >= PROMPT} or {
+        size: speed.value for size, (_, speed) in result.items()
     }
     if len(large) == 1:
         return f"{ours} has {text.geomean:.3f} of {theirs}'s speed at M = {next(iter(large))}"
@@ -88,9 +88,9 @@ def hover(case: TimedCandidate, speed: Speedup, unit: str) -> Markup:
 
 
 def _power(case: TimedCandidate) -> str:
-    found = []
+    power = []
     if case.clocks_ghz:
-        found.append(f"SM clock {median(case.clocks_ghz):.2f} GHz (median of its rounds)")
+        power.append(f"SM clock {median(case.clocks_ghz):.2f} GHz (median of its rounds)")
     if case.power_w is not None:
-        found.append(f"{case.power_w:.0f} W while it and its rivals ran")
-    return ", ".join(found)
+        power.append(f"{case.power_w:.0f} W while it and its rivals ran")
+    return ", ".join(power)

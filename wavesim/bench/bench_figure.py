@@ -68,11 +68,11 @@ def speed_figure(results: GpuResults, workload: str, theme: str = "light") -> go
     """Every library, baseline and plan of a pair, over the number of tokens, as speed over cuBLASLt."""
     pairs = with_generated_as_one(pairs_of(results, workload))
     names = {name for cases in pairs.values() for name in cases} - {"cublaslt"}
-    found = {name: speeds(pairs, name, "cublaslt") for name in sorted(names, key=lambda n: (rank(n), n))}
+    figure = {name: speeds(pairs, name, "cublaslt") for name in sorted(names, key=lambda n: (rank(n), n))}
     return _speed_panels(
-        [verdict_panel(label(name), one, list(pairs), "than cuBLASLt") for name, one in found.items()],
+        [verdict_panel(label(name), entry, list(pairs), "than cuBLASLt") for name, entry in figure.items()],
         "speed over cuBLASLt",
-        title=f"{PAIRS[workload]}: {finding(found.get('tuned', {}), 'the tuned plan', 'cuBLASLt')}",
+        title=f"{PAIRS[workload]}: {finding(figure.get('tuned', {}), 'the tuned plan', 'cuBLASLt')}",
         source=f"time of cuBLASLt's pair in a CUDA graph over each one's; {provenance(results)}; {FACTS}",
         theme=theme,
     )
@@ -126,7 +126,7 @@ def limit_figure(results: GpuResults, theme: str = "light") -> go.Figure:
                 panels.append(panel)
                 best.setdefault(part, []).extend(dot.value for dot in panel.series[0].dots)
     scale = fitting("time over the limit", _dots_of(panels), LIMIT_WITHIN)
-    said = [f"{_ends(found)} in {part}" for part, found in best.items() if found]
+    said = [f"{_ends(result)} in {part}" for part, result in best.items() if result]
     return small_panels(
         panels,
         replace(scale, is_shaded=False),
@@ -148,8 +148,8 @@ def _limit_panel(title: str, pairs: Mapping[int, Pair], limits: Limits) -> Panel
     def series(
         name: str, chosen: dict[int, TimedCandidate], colour: str, symbol: str, shift: float
     ) -> Series:
-        found = {size: (case, over_limit(case, limits)) for size, case in chosen.items()}
-        return Series(name, dots(found, tokens, "times the limit"), colour, symbol, shift)
+        result = {size: (case, over_limit(case, limits)) for size, case in chosen.items()}
+        return Series(name, dots(result, tokens, "times the limit"), colour, symbol, shift)
 
     tuned = {size: cases["tuned"] for size, cases in pairs.items() if "tuned" in cases}
     library = {size: cases["cublaslt"] for size, cases in pairs.items() if "cublaslt" in cases}
@@ -171,15 +171,15 @@ def _ends(values: Sequence[float]) -> str:
 def product_figure(results: GpuResults, theme: str = "light") -> go.Figure:
     """Our GEMM alone, product by product, as speed over cuBLASLt's in time and in SM cycles."""
     both = {key: _both_speeds(pairs) for key, pairs in products(results).items()}
-    large = [one.value for by, _ in both.values() for size, (_, one) in by.items() if size >= PROMPT]
+    large = [entry.value for by, _ in both.values() for size, (_, entry) in by.items() if size >= PROMPT]
     total, at_cube = Summary.of(large), _both_speeds({CUBE: cube(results)})[0].get(CUBE)
     title = "Our GEMM alone beside cuBLASLt"
     if total is not None:
         title = f"Our GEMM alone has {total.geomean:.3f} of cuBLASLt's speed, {total.worst:.2f} at worst"
     return _speed_panels(
         [
-            _in_both(f"{PAIRS.get(workload, workload)}, {stage}", *one, list(one[0]))
-            for (workload, stage), one in both.items()
+            _in_both(f"{PAIRS.get(workload, workload)}, {stage}", *entry, list(entry[0]))
+            for (workload, stage), entry in both.items()
         ],
         "speed over cuBLASLt",
         title=title
@@ -199,17 +199,17 @@ def _both_speeds(pairs: Mapping[int, Pair]) -> tuple[Found, Found]:
 
 def copy_figure(results: GpuResults, theme: str = "light") -> go.Figure:
     """What each way to put semaphores between two copies adds, which have nothing to gain, by threads."""
-    found = copy_overheads(results)
-    sizes = sorted({one.threads for group in found.values() for one in group})
+    overheads = copy_overheads(results)
+    sizes = sorted({entry.threads for group in overheads.values() for entry in group})
     panels = []
-    for way in [way for way in COPY_WORDS if way in found]:
-        points = [_copy_dot(one, sizes.index(one.threads)) for one in found[way]]
-        ends = ", ".join(f"{one.upper95:.1f} %" for one in found[way])
+    for way in [way for way in COPY_WORDS if way in overheads]:
+        points = [_copy_dot(overhead, sizes.index(overhead.threads)) for overhead in overheads[way]]
+        ends = ", ".join(f"{overhead.upper95:.1f} %" for overhead in overheads[way])
         name, colour = ("with semaphores", "ink") if way in CUSYNC_WAYS else ("without", "muted")
         series = Series(f"{name}: ratio of medians, whiskers: its 95 % interval", points, colour)
         panels.append(Panel(COPY_WORDS[way], f"95 % ends: {ends}", [str(size) for size in sizes], [series]))
-    best = best_ways(found)
-    said = ", ".join(f"{one.upper95:.1f}\u00a0% at {threads}" for threads, one in best.items())
+    best = best_ways(overheads)
+    said = ", ".join(f"{entry.upper95:.1f}\u00a0% at {threads}" for threads, entry in best.items())
     scale = fitting("added time (%)", _dots_of(panels), (-100.0, 1000.0), even=0.0)
     return small_panels(
         panels,
@@ -225,9 +225,13 @@ def copy_figure(results: GpuResults, theme: str = "light") -> go.Figure:
     )
 
 
-def _copy_dot(one: CopyOverhead, at: int) -> Dot:
-    words = hover(one.case, Speedup(one.percent, one.low95, one.upper95), "% more than stream order")
-    return Dot(at, one.percent, one.low95, one.upper95, words)
+def _copy_dot(copy_overhead: CopyOverhead, at: int) -> Dot:
+    words = hover(
+        copy_overhead.case,
+        Speedup(copy_overhead.percent, copy_overhead.low95, copy_overhead.upper95),
+        "% more than stream order",
+    )
+    return Dot(at, copy_overhead.percent, copy_overhead.low95, copy_overhead.upper95, words)
 
 
 def _speed_panels(

@@ -55,19 +55,19 @@ def _registered(
     except WavesimError as error:
         return RegisteredPrediction(size.name, order, word, error=str(error), basis=basis)
     kind = _kind(size, word, stream) if basis == "trace" else _times_kind(size, device, stream)
-    found = forecast_of(points, trace, kind, device.name)
+    forecast = forecast_of(points, trace, kind, device.name)
     return RegisteredPrediction(
         size.name,
         order,
         word,
         points,
-        (found.high - found.low) / 2,
+        (forecast.high - forecast.low) / 2,
         trace.time_ns,
         stream.time_ns,
         basis=basis,
-        low=found.low,
-        high=found.high,
-        scored=found.scored,
+        low=forecast.low,
+        high=forecast.high,
+        scored=forecast.scored,
     )
 
 
@@ -101,18 +101,18 @@ def _of_size(folder: Path, size: BlindSize) -> list[ScoredPrediction]:
     run = _run(folder, max(path.stat().st_mtime_ns for path in folder.iterdir()))
     repeats = run.comparisons[size.name]
     streams = {order: run.stream(size, order) for order in {order for order, _ in repeats[0].rounds}}
-    found = []
+    result = []
     for choice in repeats[0].rounds:
         before = run.predictions.get((size.name, *choice))
         if before is None or before.plan == BASELINE or before.error:
             continue
         scored = _scored(run, size, streams[before.order], before, repeats)
-        found.append(scored)
+        result.append(scored)
         from_times = run.predictions_from("kernel-times").get((size.name, *choice))
         if from_times is not None and not from_times.error:
             device = devices.load(run.facts["device"])
-            found.append(_scored_from_times(scored, size, device, streams[before.order], from_times))
-    return found
+            result.append(_scored_from_times(scored, size, device, streams[before.order], from_times))
+    return result
 
 
 def _scored_from_times(
@@ -143,8 +143,8 @@ def _scored(
 ) -> ScoredPrediction:
     word, order, device = before.plan, before.order, devices.load(run.facts["device"])
     trace, predicted = _predicted(size, order, word, device, stream)
-    each = [_improvement([one], order, word) for one in repeats if (order, word) in one.rounds]
-    whole = [one for one in repeats if (order, word) in one.rounds]
+    each = [_improvement([repeat], order, word) for repeat in repeats if (order, word) in repeat.rounds]
+    whole = [repeat for repeat in repeats if (order, word) in repeat.rounds]
     measured = _improvement(whole, order, word)
     late = _replay_error_ns(run, size, order, word, device)
     measured_ns = stream.time_ns * (1.0 - measured.median / 100.0)  # at the clock that the tile times are of
@@ -161,7 +161,7 @@ def _scored(
         before=before.improvement_points,
         before_interval=before.interval,
         measured=measured,
-        repeats=tuple(one.median for one in each),
+        repeats=tuple(entry.median for entry in each),
         ceil_formula=ceil_formula(stream),
         time_error_percent=100.0 * ((100.0 - predicted) / (100.0 - measured.median) - 1.0),
         device=device.name,
@@ -174,16 +174,16 @@ def _scored(
     )
 
 
-def _improvement(found: Sequence[MeasuredComparison], order: str, word: str) -> Measured:
-    return improvement_of_rounds(pooled(found, order, word).ns, pooled(found, order, BASELINE).ns)
+def _improvement(comparisons: Sequence[MeasuredComparison], order: str, word: str) -> Measured:
+    return improvement_of_rounds(pooled(comparisons, order, word).ns, pooled(comparisons, order, BASELINE).ns)
 
 
-def _in_cycles(found: Sequence[MeasuredComparison], order: str, word: str) -> float | None:
+def _in_cycles(comparisons: Sequence[MeasuredComparison], order: str, word: str) -> float | None:
     """Improvement in SM cycles: each round's time times its own clock."""
-    ours, theirs = (pooled(found, order, one) for one in (word, BASELINE))
+    ours, theirs = (pooled(comparisons, order, entry) for entry in (word, BASELINE))
     if not all(clock > 0 for clock in (*ours.ghz, *theirs.ghz)):  # 0 where no SM left both stamps
         return None
-    cycles = [[ns * ghz for ns, ghz in zip(one.ns, one.ghz, strict=True)] for one in (ours, theirs)]
+    cycles = [[ns * ghz for ns, ghz in zip(side.ns, side.ghz, strict=True)] for side in (ours, theirs)]
     return improvement_of_rounds(*cycles).median
 
 
@@ -237,7 +237,7 @@ def unmeasured(run: BlindRun) -> list[str]:
     """What the run could not measure or predict, by name, with the reason."""
     failed = [f"{name}: {reason}" for name, reason in run.facts.get("failures", {}).items()]
     return failed + [
-        f"{one.size} {one.order} {one.plan}: not predicted: {one.error}"
-        for one in run.predictions.values()
-        if one.error
+        f"{prediction.size} {prediction.order} {prediction.plan}: not predicted: {prediction.error}"
+        for prediction in run.predictions.values()
+        if prediction.error
     ]

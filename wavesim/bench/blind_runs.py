@@ -120,12 +120,14 @@ def model_sources(package: Path | None = None) -> str:
     return digest.hexdigest()[:16]
 
 
-def write_predictions(folder: Path, found: Iterable[RegisteredPrediction], made_by: Mapping[str, str]) -> str:
+def write_predictions(
+    folder: Path, registered: Iterable[RegisteredPrediction], made_by: Mapping[str, str]
+) -> str:
     """predictions.json, and its SHA-256 beside it. Returns that; nothing may be predicted afterwards."""
     path = folder / "predictions.json"
     if path.exists():
         raise RecordingError(f"{path} is there already; predictions are written once. Use another folder")
-    document = {"made_by": dict(made_by), "predictions": [asdict(one) for one in found]}
+    document = {"made_by": dict(made_by), "predictions": [asdict(registered) for registered in registered]}
     write_text(path, json.dumps(document, indent=0) + "\n")
     stamp = hashlib.sha256(path.read_bytes()).hexdigest()
     write_text(folder / "predictions.sha256", f"{stamp}  predictions.json\n")
@@ -147,23 +149,23 @@ class BlindRun:
     @cached_property
     def facts(self) -> dict[str, Any]:
         """run.json: device, versions, commit, date, what could not be measured and why."""
-        found = _read_json(self.folder / "run.json")
-        if not isinstance(found, dict) or not isinstance(found.get("device"), str):
+        result = _read_json(self.folder / "run.json")
+        if not isinstance(result, dict) or not isinstance(result.get("device"), str):
             raise RecordingError(f"{self.folder / 'run.json'}: 'device' is missing; not a blind run")
-        return found
+        return result
 
     @cached_property
     def stamp(self) -> str:
         """The SHA-256 of predictions.json. Raises if it is not the one that was written beside it."""
         path = self.folder / "predictions.json"
-        found = hashlib.sha256(_read_bytes(path)).hexdigest()
+        hexdigest = hashlib.sha256(_read_bytes(path)).hexdigest()
         written = _read_bytes(self.folder / "predictions.sha256").decode(errors="replace").split()
-        if written[:1] != [found]:
+        if written[:1] != [hexdigest]:
             raise RecordingError(
-                f"{path}: SHA-256 is {found[:16]}..., written before the measurement was "
+                f"{path}: SHA-256 is {hexdigest[:16]}..., written before the measurement was "
                 f"{' '.join(written[:1])[:16] or 'nothing'}...; the predictions were changed afterwards"
             )
-        return found
+        return hexdigest
 
     @property
     def predictions(self) -> dict[tuple[str, str, str], RegisteredPrediction]:
@@ -172,7 +174,9 @@ class BlindRun:
 
     def predictions_from(self, basis: Basis) -> dict[tuple[str, str, str], RegisteredPrediction]:
         """The same from traces or from kernel times."""
-        return {(one.size, one.order, one.plan): one for one in self._registered if one.basis == basis}
+        return {
+            (entry.size, entry.order, entry.plan): entry for entry in self._registered if entry.basis == basis
+        }
 
     @cached_property
     def _registered(self) -> list[RegisteredPrediction]:
@@ -186,21 +190,21 @@ class BlindRun:
     @cached_property
     def made_by(self) -> dict[str, str]:
         """Commit and sources of what predicted."""
-        found = _read_json(self.folder / "predictions.json").get("made_by", {})
-        return {str(key): str(value) for key, value in found.items()}
+        made = _read_json(self.folder / "predictions.json").get("made_by", {})
+        return {str(key): str(value) for key, value in made.items()}
 
     @cached_property
     def comparisons(self) -> dict[str, list[MeasuredComparison]]:
         """By size, in the order of their repeats."""
         path = self.folder / "comparisons.jsonl"
-        found: dict[str, list[MeasuredComparison]] = {}
+        comparisons: dict[str, list[MeasuredComparison]] = {}
         for number, line in enumerate(_read_bytes(path).decode(errors="replace").splitlines(), start=1):
             try:
-                one = _comparison(json.loads(line))
+                comparison = _comparison(json.loads(line))
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise RecordingError(f"{path}: line {number} is damaged: {error!r}") from None
-            found.setdefault(one.size, []).append(one)
-        return found
+            comparisons.setdefault(comparison.size, []).append(comparison)
+        return comparisons
 
     def sizes(self) -> list[BlindSize]:
         """Those that were compared, in the order of the list."""
@@ -238,16 +242,16 @@ def find_runs(folder: Path | None = None) -> list[BlindRun]:
 def _comparison(entry: Mapping[str, Any]) -> MeasuredComparison:
     rounds = {
         (key.split(" ")[0], key.split(" ")[1]): PlanRounds(
-            tuple(int(ns) for ns in one["ns"]), tuple(float(ghz) for ghz in one["ghz"])
+            tuple(int(ns) for ns in item["ns"]), tuple(float(ghz) for ghz in item["ghz"])
         )
-        for key, one in entry["rounds"].items()
+        for key, item in entry["rounds"].items()
     }
     return MeasuredComparison(str(entry["size"]), int(entry["repeat"]), rounds, entry.get("power_w"))
 
 
-def pooled(found: Sequence[MeasuredComparison], order: str, plan: str) -> PlanRounds:
+def pooled(comparisons: Sequence[MeasuredComparison], order: str, plan: str) -> PlanRounds:
     """The rounds of a plan in all repeats, one after the other."""
-    parts = [one.rounds[order, plan] for one in found]
+    parts = [comparison.rounds[order, plan] for comparison in comparisons]
     return PlanRounds(
         tuple(ns for part in parts for ns in part.ns), tuple(ghz for part in parts for ghz in part.ghz)
     )

@@ -123,7 +123,7 @@ class BlindSize:
             Stage(gemm.name, self._cut(gemm, tile, split), self.stored.backend)
             for gemm, tile, split in zip(gemms, self.tiles, self.split_k, strict=True)
         ]
-        dependencies = [gemm_rows(one, after) for one, after in pairwise(stages)]
+        dependencies = [gemm_rows(entry, after) for entry, after in pairwise(stages)]
         return Pipeline(self.workload, stages, dependencies, {**parameters, "judged_size": self.name})
 
     def _cut(self, gemm: Gemm, tile: Tile, split: int) -> Gemm:
@@ -177,8 +177,8 @@ def _second_list() -> dict[str, Any]:
 
 
 def _chains() -> dict[str, Any]:
-    found: dict[str, Any] = _second_list()["workloads"]
-    return found
+    chains: dict[str, Any] = _second_list()["workloads"]
+    return chains
 
 
 def _size(entry: dict[str, Any], tokens: int) -> BlindSize:

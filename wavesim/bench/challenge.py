@@ -66,13 +66,13 @@ class ChallengePair:
 
         Raises `RecordingError` where the rounds are not those that were sealed.
         """
-        found = self.run.comparisons[self.size.name]
+        result = self.run.comparisons[self.size.name]
         if answer_hash(self.run, self.size) != self.answer_sha256:
             raise RecordingError(
                 f"{self.number}: the measured rounds are not those that {FILE.name} has the hash of; "
                 "install wavesim anew"
             )
-        some = found if repeat is None else found[repeat : repeat + 1]
+        some = result if repeat is None else result[repeat : repeat + 1]
         plan, stream = (pooled(some, ORDER, word).ns for word in (PLAN, BASELINE))
         return improvement_of_rounds(plan, stream).median
 
@@ -117,7 +117,7 @@ def answer_hash(run: BlindRun, size: BlindSize) -> str:
 
 def sealed_pairs() -> list[dict[str, str]]:
     """What `challenge.json` was made from: pairs of the test split, by which no constant was ever chosen."""
-    found = {
+    result = {
         size: run
         for run in find_runs()
         for size in run.sizes()
@@ -131,7 +131,7 @@ def sealed_pairs() -> list[dict[str, str]]:
             "answer_sha256": answer_hash(run, size),
         }
         for number, (size, run) in enumerate(
-            ((size, found[size]) for size in shuffled(found)[:COUNT]), start=1
+            ((size, result[size]) for size in shuffled(result)[:COUNT]), start=1
         )
     ]
 
@@ -168,7 +168,7 @@ def read_predictions(path: Path) -> dict[str, float]:
     """
     text = read_text(path, MOST_BYTES)
     rows = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-    found: dict[str, float] = {}
+    predictions: dict[str, float] = {}
     try:
         if not set(COLUMNS) <= set(rows.fieldnames or ()):
             raise RecordingError(
@@ -176,20 +176,20 @@ def read_predictions(path: Path) -> dict[str, float]:
                 "writes a file to fill in"
             )
         for row in rows:
-            found |= _prediction(path, rows.line_num, row, found)
+            predictions |= _prediction(path, rows.line_num, row, predictions)
     except csv.Error as error:
         raise RecordingError(f"{path}: line {rows.line_num}: not CSV: {error}") from None
-    missing = [pair.number for pair in pairs() if pair.number not in found]
+    missing = [pair.number for pair in pairs() if pair.number not in predictions]
     if missing:
         raise RecordingError(
             f"{path}: {len(missing)} of {COUNT} pairs are missing, the first is {missing[0]}; write a number "
             "for each, 0 for no gain"
         )
-    return found
+    return predictions
 
 
 def _prediction(
-    path: Path, line: int, row: Mapping[str, Any], found: Mapping[str, float]
+    path: Path, line: int, row: Mapping[str, Any], result: Mapping[str, float]
 ) -> dict[str, float]:
     number = str(row["pair"] or "").strip()
     try:
@@ -197,7 +197,7 @@ def _prediction(
         points = real("points", str(row["points"] or "").strip(), LEAST_POINTS, MOST_POINTS)
     except DescriptionError as error:
         raise RecordingError(f"{path}: line {line}: {error}") from None
-    if number in found:
+    if number in result:
         raise RecordingError(f"{path}: line {line}: {number} is there twice; leave one of the two out")
     return {number: points}
 
@@ -215,13 +215,13 @@ def scores_of(yours: Mapping[str, float]) -> list[ChallengeScore]:
     return [
         ChallengeScore(
             name,
-            float(np.median(one)),
-            float(np.percentile(one, 90)),
-            float(one.max()),
-            int((one <= NEAR_POINTS).sum()),
-            int((one < errors[OURS]).sum()),
+            float(np.median(error)),
+            float(np.percentile(error, 90)),
+            float(error.max()),
+            int((error <= NEAR_POINTS).sum()),
+            int((error < errors[OURS]).sum()),
         )
-        for name, one in errors.items()
+        for name, error in errors.items()
     ]
 
 
@@ -238,10 +238,10 @@ def source() -> str:
     return "measured on " + " and ".join(sorted({device_text(pair.stream.header) for pair in pairs()}))
 
 
-def template(found: Sequence[ChallengePair]) -> str:
+def template(challenge_pairs: Sequence[ChallengePair]) -> str:
     """A CSV file to fill in: `points` is empty, and the columns after it say what the pair is."""
     out = io.StringIO(newline="")
-    facts = [pair.facts() for pair in found]
+    facts = [pair.facts() for pair in challenge_pairs]
     names = [*COLUMNS, *(name for name in facts[0] if name not in COLUMNS)]
     rows = csv.DictWriter(out, names, lineterminator="\n")
     rows.writeheader()
@@ -255,9 +255,9 @@ def score_text(scores: Sequence[ChallengeScore]) -> str:
     """The table of a score."""
     head = f"{'':<24}{'median':>8}{'90 %':>8}{'worst':>8}{'within 2':>10}{'closer than wavesim':>21}"
     lines = [
-        f"{one.name:<24}{one.median_error:8.2f}{one.p90_error:8.2f}{one.worst_error:8.2f}{one.near:10d}"
-        + (f"{'':>21}" if one.name == OURS else f"{one.closer_than_ours:21d}")
-        for one in scores
+        f"{score.name:<24}{score.median_error:8.2f}{score.p90_error:8.2f}{score.worst_error:8.2f}{score.near:10d}"
+        + (f"{'':>21}" if score.name == OURS else f"{score.closer_than_ours:21d}")
+        for score in scores
     ]
     return "\n".join(
         [
@@ -285,4 +285,4 @@ def revealed(yours: Mapping[str, float]) -> list[dict[str, Any]]:
 
 def as_json(scores: Sequence[ChallengeScore]) -> dict[str, Any]:
     """A score as plain values."""
-    return {"pairs": COUNT, "noise_points": noise_points(), "scores": [asdict(one) for one in scores]}
+    return {"pairs": COUNT, "noise_points": noise_points(), "scores": [asdict(score) for score in scores]}

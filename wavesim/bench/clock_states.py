@@ -44,5 +44,5 @@ def fastest_share(run: PublishedRun) -> float:
 @cache
 def _clocks_hz() -> dict[str, list[float]]:
     """The clocks of each device whose rows were measured at two, by its name in the catalogue."""
-    found: dict[str, list[float]] = json.loads((PUBLISHED / "clocks.json").read_text())["clocks_hz"]
-    return found
+    hz: dict[str, list[float]] = json.loads((PUBLISHED / "clocks.json").read_text())["clocks_hz"]
+    return hz

@@ -52,7 +52,7 @@ def product_cycles(results: GpuResults) -> dict[tuple[str, int], ProductCycles]:
     kernels = all_kernels().get(results.kernels)
     if kernels is None or not kernels.uses_wgmma:
         return {}
-    found = {}
+    cycles = {}
     for (workload, stage), sizes in products(results).items():
         for tokens, cases in sizes.items():
             ours, library = cases.get("ours"), cases.get("cublaslt")
@@ -65,8 +65,8 @@ def product_cycles(results: GpuResults) -> dict[tuple[str, int], ProductCycles]:
                 and library.cycles
             ):
                 gemm = MAKERS[workload](tokens).stage(stage).gemm
-                found[f"{PAIRS[workload]}, {stage}", tokens] = _cycles(gemm, ours, library)
-    return found
+                cycles[f"{PAIRS[workload]}, {stage}", tokens] = _cycles(gemm, ours, library)
+    return cycles
 
 
 def _cycles(gemm: Gemm, ours: TimedCandidate, library: TimedCandidate) -> ProductCycles:
@@ -92,7 +92,7 @@ def _cycles(gemm: Gemm, ours: TimedCandidate, library: TimedCandidate) -> Produc
     )
 
 
-def shares(one: ProductCycles) -> Mapping[str, float]:
+def shares(entry: ProductCycles) -> Mapping[str, float]:
     """The parts over the whole."""
-    parts = {"multiply": one.multiply, "outside": one.outside, "wave": one.wave, "rest": one.rest}
-    return {name: part / one.total for name, part in parts.items()}
+    parts = {"multiply": entry.multiply, "outside": entry.outside, "wave": entry.wave, "rest": entry.rest}
+    return {name: part / entry.total for name, part in parts.items()}

@@ -67,8 +67,8 @@ class ForeignPair:
         ):
             if size % part:
                 raise DescriptionError(f"{self.name}: {what} is {size}; it must be a multiple of {part}")
-        found = (self.tile_2, self.is_softmax, self.wait_place, self.is_persistent)
-        if self.kernels == "triton" and found != TRITON:
+        result = (self.tile_2, self.is_softmax, self.wait_place, self.is_persistent)
+        if self.kernels == "triton" and result != TRITON:
             raise DescriptionError(
                 f"{self.name}: Triton's pairs are two products with one tile that wait before the main loop "
                 "and are not persistent"

@@ -89,21 +89,21 @@ def register_foreign(known: KnownPair, device_name: str) -> list[RegisteredPredi
 def _registered(known: KnownPair, word: str, device: Device, basis: Basis) -> RegisteredPrediction:
     pair = known.pair
     try:
-        trace, found = _forecast(known, word, device, basis)
+        trace, result = _forecast(known, word, device, basis)
     except WavesimError as error:
         return RegisteredPrediction(pair.name, pair.order, word, error=str(error), basis=basis)
     return RegisteredPrediction(
         pair.name,
         pair.order,
         word,
-        found.points,
-        (found.high - found.low) / 2,
+        result.points,
+        (result.high - result.low) / 2,
         trace.time_ns,
         known.stream_ns,
         basis=basis,
-        low=found.low,
-        high=found.high,
-        scored=found.scored,
+        low=result.low,
+        high=result.high,
+        scored=result.scored,
     )
 
 
@@ -133,17 +133,17 @@ def trace_path(folder: Path, pair: ForeignPair, word: str = BASELINE) -> Path:
 
 def known_pairs(run: BlindRun) -> dict[str, KnownPair]:
     """What was known before, by the pairs' names. Raises `RecordingError`."""
-    found = {}
+    pairs = {}
     for name, entry in run.facts.get("pairs", {}).items():
         try:
             pair = pair_of(entry["pair"])
             blocks = {stage: Block(**block) for stage, block in entry["blocks"].items()}
             path = trace_path(run.folder, pair)
             stream = load_trace(path) if has_trace(path) else None
-            found[name] = KnownPair(pair, entry["kernel_ns"], blocks, entry["stream_ns"], stream)
+            pairs[name] = KnownPair(pair, entry["kernel_ns"], blocks, entry["stream_ns"], stream)
         except (KeyError, TypeError, AttributeError) as error:
             raise RecordingError(f"{run.folder / 'run.json'}: pair {name!r} is damaged: {error!r}") from None
-    return found
+    return pairs
 
 
 def foreign_jobs(folder: Path | None = None) -> list[Job]:
@@ -160,8 +160,8 @@ def _of_pair(folder: Path, name: str) -> list[ScoredPrediction]:
     known, device = known_pairs(run)[name], devices.load(run.facts["device"])
     (measured, *_) = run.comparisons[name]
     words = [word for _, word in measured.rounds if word != BASELINE]
-    found = [_scored(run, known, word, device, basis) for basis in known.bases for word in words]
-    return [one for one in found if one is not None]
+    pair = [_scored(run, known, word, device, basis) for basis in known.bases for word in words]
+    return [entry for entry in pair if entry is not None]
 
 
 def _scored(
@@ -172,13 +172,13 @@ def _scored(
     before = run.predictions_from(basis).get((pair.name, pair.order, word))
     if before is not None and before.error:
         return None
-    trace, found = _forecast(known, word, device, basis)
+    trace, result = _forecast(known, word, device, basis)
     per_sm = [
         occupancy_of(device, stage.kernel.block).blocks_per_sm for stage in known.pipeline(basis).stages
     ]
     counts = [stage.grid.size for stage in known.pipeline(basis).stages]
     repeats = run.comparisons[pair.name]
-    ours, theirs = (pooled(repeats, pair.order, one).ns for one in (word, BASELINE))
+    ours, theirs = (pooled(repeats, pair.order, entry).ns for entry in (word, BASELINE))
     points = improvement_of_rounds(ours, theirs).median
     return ScoredPrediction(
         case=pair.name,
@@ -188,14 +188,14 @@ def _scored(
         family=f"foreign {pair.wait_place}",
         run=run.name,
         device=device.name,
-        kind=found.kind,
-        predicted=found.points,
-        scenarios=found.scenarios,
+        kind=result.kind,
+        predicted=result.points,
+        scenarios=result.scenarios,
         before=None if before is None else before.improvement_points,
         before_interval=None if before is None else before.interval,
         measured=improvement_of_rounds(ours, theirs),
         ceil_formula=by_ceil_formula(counts, [device.sm_count * most for most in per_sm]),
-        time_error_percent=100.0 * ((100.0 - found.points) / (100.0 - points) - 1.0),
+        time_error_percent=100.0 * ((100.0 - result.points) / (100.0 - points) - 1.0),
         blocks_per_sm=max(per_sm),
-        spread=spread_points(trace, found.points),
+        spread=spread_points(trace, result.points),
     )

@@ -138,7 +138,7 @@ def load_results(path: Path) -> GpuResults:
     entries = top.get("cases", list)
     if len(entries) > MOST_CASES:
         raise RecordingError(f"{path}: {len(entries):,} cases; at most {MOST_CASES:,} are read")
-    cases = [_case(Fields(one, f"{path}: cases[{index}]")) for index, one in enumerate(entries)]
+    cases = [_case(Fields(entry, f"{path}: cases[{index}]")) for index, entry in enumerate(entries)]
     return GpuResults(
         path=path,
         device=device.get("name", str),
@@ -201,7 +201,7 @@ class Fields:
     def _checked(self, name: str, kind: Kind) -> Any:
         value = self.value[name]
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            wanted = " or ".join(one.__name__ for one in (kind if isinstance(kind, tuple) else (kind,)))
+            wanted = " or ".join(entry.__name__ for entry in (kind if isinstance(kind, tuple) else (kind,)))
             raise RecordingError(
                 f"{self.place}: field {name!r} is {shown(value)}; it must be of type {wanted}"
             )

@@ -48,11 +48,11 @@ class LeftOut:
 @cache
 def fitted_constants() -> dict[str, int]:
     """How many constants of each kind's predictions were chosen by the errors of its development split."""
-    found = json.loads(FITTED_CONSTANTS.read_text())["kinds"]
-    return {kind: len(constants) for kind, constants in found.items()}
+    result = json.loads(FITTED_CONSTANTS.read_text())["kinds"]
+    return {kind: len(constants) for kind, constants in result.items()}
 
 
-def widths_of(found: Sequence[ScoredPrediction]) -> Widths:
+def widths_of(scored: Sequence[ScoredPrediction]) -> Widths:
     """The widths that the development split teaches, cases named as outliers included.
 
     Orders and plans of one size err alike, so each of n sizes weighs the same, whatever its number of cases:
@@ -65,34 +65,36 @@ def widths_of(found: Sequence[ScoredPrediction]) -> Widths:
     A kind on another device, and one never scored, is one more draw from the distribution of families of
     kernels (conformal prediction for random effects): of their widths the one that 8 in 10 do not exceed.
     """
-    kinds = {kind: ratios for kind, ratios in _ratios(found).items() if _is_enough(ratios)}
+    kinds = {kind: ratios for kind, ratios in _ratios(scored).items() if _is_enough(ratios)}
     quantiles = {kind: grouped_quantile(ratios) for kind, ratios in kinds.items()}
     widths = {
         kind: _drawn(quantiles, kind, len(ratios)) * unseen_over_seen(kind, len(ratios))
         for kind, ratios in kinds.items()
     }
-    each = sorted(grouped_quantile(ratios) for ratios in _family_ratios(found) if _is_enough(ratios))
+    each = sorted(grouped_quantile(ratios) for ratios in _family_ratios(scored) if _is_enough(ratios))
     each = each or [UNSCORED_POINTS]
     unseen = each[min(len(each), ceil(LEVEL * (len(each) + 1))) - 1]
     return Widths(
-        {kind: _score(found, kind, width) for kind, width in sorted(widths.items())}, round(unseen, 2)
+        {kind: _score(scored, kind, width) for kind, width in sorted(widths.items())}, round(unseen, 2)
     )
 
 
-def left_out(found: Sequence[ScoredPrediction]) -> list[LeftOut]:
+def left_out(scored: Sequence[ScoredPrediction]) -> list[LeftOut]:
     """Each device and each family of kernels, predicted with the widths of all others; test split."""
     return [
-        one
+        out
         for what in ("device", "family")
-        for name in sorted({getattr(p, what) for p in found})
-        if (one := _left_out(found, what, name)) is not None
+        for name in sorted({getattr(p, what) for p in scored})
+        if (out := _left_out(scored, what, name)) is not None
     ]
 
 
-def _left_out(found: Sequence[ScoredPrediction], what: str, name: str) -> LeftOut | None:
-    found = [p for p in found if not p.kind.endswith(NO_CONSTANTS)]
-    rest = [p for p in found if getattr(p, what) != name]
-    members = [p for p in found if getattr(p, what) == name and p.split == "test" and not p.is_told_elsewhere]
+def _left_out(scored: Sequence[ScoredPrediction], what: str, name: str) -> LeftOut | None:
+    scored = [p for p in scored if not p.kind.endswith(NO_CONSTANTS)]
+    rest = [p for p in scored if getattr(p, what) != name]
+    members = [
+        p for p in scored if getattr(p, what) == name and p.split == "test" and not p.is_told_elsewhere
+    ]
     if not rest or not members:
         return None
     widths = widths_of(rest)
@@ -109,9 +111,13 @@ def _left_out(found: Sequence[ScoredPrediction], what: str, name: str) -> LeftOu
     )
 
 
-def _half_left_out(widths: Widths, one: ScoredPrediction, *, is_family: bool) -> float:
+def _half_left_out(widths: Widths, scored_prediction: ScoredPrediction, *, is_family: bool) -> float:
     """A family left out is one never scored, whatever other kernels share its kind."""
-    return widths.unseen * one.spread if is_family else widths.half_width(one.kind, one.spread, one.device)
+    return (
+        widths.unseen * scored_prediction.spread
+        if is_family
+        else widths.half_width(scored_prediction.kind, scored_prediction.spread, scored_prediction.device)
+    )
 
 
 def unseen_over_seen(kind: str, sizes: int) -> float:
@@ -124,21 +130,21 @@ def unseen_over_seen(kind: str, sizes: int) -> float:
     return sqrt((sizes + constants) / (sizes - constants))
 
 
-def _ratios(found: Sequence[ScoredPrediction]) -> dict[str, Ratios]:
+def _ratios(scored: Sequence[ScoredPrediction]) -> dict[str, Ratios]:
     """Distances over spread of the development split by kind, size by size."""
     sizes: dict[str, dict[str, list[float]]] = {}
-    for one in found:
-        if one.split == "development" and not one.is_told_elsewhere:
-            sizes.setdefault(one.kind, {}).setdefault(one.group, []).append(one.outside / one.spread)
+    for entry in scored:
+        if entry.split == "development" and not entry.is_told_elsewhere:
+            sizes.setdefault(entry.kind, {}).setdefault(entry.group, []).append(entry.outside / entry.spread)
     return {name: list(groups.values()) for name, groups in sizes.items()}
 
 
-def _family_ratios(found: Sequence[ScoredPrediction]) -> list[Ratios]:
+def _family_ratios(scored: Sequence[ScoredPrediction]) -> list[Ratios]:
     """The same of each family of kernels on each device, whatever was known, as new sizes would be off."""
     families: dict[tuple[str, str], list[ScoredPrediction]] = {}
-    for one in found:
-        if not one.kind.endswith(NO_CONSTANTS):
-            families.setdefault((one.family, one.device), []).append(one)
+    for entry in scored:
+        if not entry.kind.endswith(NO_CONSTANTS):
+            families.setdefault((entry.family, entry.device), []).append(entry)
     return [
         [
             [ratio * unseen_over_seen(kind, len(ratios)) for ratio in size]
@@ -179,23 +185,23 @@ def grouped_quantile(groups: Ratios) -> float:
     return max(weighed[-1][0], LEAST)
 
 
-def _score(found: Sequence[ScoredPrediction], kind: str, width: float) -> KindScore:
+def _score(scored: Sequence[ScoredPrediction], kind: str, width: float) -> KindScore:
     """A kind's width beside how far its predictions of the test split were off, and where."""
-    members = [one for one in found if one.kind == kind]
-    errors = [abs(one.error) for one in members if one.split == "test" and not one.outlier]
+    members = [entry for entry in scored if entry.kind == kind]
+    errors = [abs(member.error) for member in members if member.split == "test" and not member.outlier]
     median, p90 = (round(float(np.percentile(errors or [0.0], share)), 2) for share in (50, 90))
-    sizes = {(one.device, one.group) for one in members if one.split == "development"}
+    sizes = {(member.device, member.group) for member in members if member.split == "development"}
     counts = Counter(device for device, _ in sizes)
     devices = tuple(sorted(device for device, count in counts.items() if count >= FEWEST_GROUPS))
     return KindScore(round(width, 2), devices, len(errors), median, p90)
 
 
-def write_widths(found: Widths) -> None:
+def write_widths(widths: Widths) -> None:
     """Stores them beside the scores, to be committed with them."""
     document = {
         "level": LEVEL,
-        "unseen": found.unseen,
-        "kinds": {kind: asdict(one) for kind, one in found.kinds.items()},
+        "unseen": widths.unseen,
+        "kinds": {kind: asdict(entry) for kind, entry in widths.kinds.items()},
     }
     write_text(INTERVALS, json.dumps(document, indent=1) + "\n")
     committed_widths.cache_clear()

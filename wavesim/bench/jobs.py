@@ -29,7 +29,7 @@ def run_each(
 
 def flat(by_job: Iterable[Iterable[ScoredPrediction]]) -> list[ScoredPrediction]:
     """Those of all jobs, one after the other."""
-    return [one for members in by_job for one in members]
+    return [member for members in by_job for member in members]
 
 
 def _run(job: Job) -> list[ScoredPrediction]:
@@ -39,9 +39,9 @@ def _run(job: Job) -> list[ScoredPrediction]:
 def _collected(
     results: Iterable[list[ScoredPrediction]], total: int, progress: Callable[[int, int], None] | None
 ) -> list[list[ScoredPrediction]]:
-    found: list[list[ScoredPrediction]] = []
+    scored: list[list[ScoredPrediction]] = []
     for members in results:
-        found.append(members)
+        scored.append(members)
         if progress is not None:
-            progress(len(found), total)
-    return found
+            progress(len(scored), total)
+    return scored

@@ -111,8 +111,8 @@ class LayerResults:
 
     def speeds(self, ours: str, theirs: str | None = None) -> dict[LayerShapeRow, Speedup]:
         """Of a contender over torch's best, or over another, at every shape that has both."""
-        found = {row: row.speed(ours, theirs) for row in self.rows}
-        return {row: speed for row, speed in found.items() if speed is not None}
+        result = {row: row.speed(ours, theirs) for row in self.rows}
+        return {row: speed for row, speed in result.items() if speed is not None}
 
     def summary(self, ours: str, model: str | None = None, theirs: str | None = None) -> Summary | None:
         """Geometric mean, worst and best over all shapes or a model's; None where there are none."""
@@ -128,7 +128,7 @@ def newest_layers(folder: Path = FOLDER) -> Path | None:
 def load_layers(path: Path) -> LayerResults:
     """Reads one file. Raises `RecordingError` that names what is damaged."""
     results, top = load_results(path), Fields(read_json(path, MAX_BYTES), str(path))
-    entries = [Fields(one, f"{path}: cases[{i}]") for i, one in enumerate(top.get("cases", list))]
+    entries = [Fields(entry, f"{path}: cases[{i}]") for i, entry in enumerate(top.get("cases", list))]
     registered = Fields(top.get("registered", dict), f"{path}: registered")
     packed = newest_layers(path.parent / PACKED)
     return LayerResults(
@@ -148,9 +148,9 @@ def load_layers(path: Path) -> LayerResults:
 def _rows(results: GpuResults, entries: Iterable[Fields]) -> Iterable[LayerShapeRow]:
     models = dict.fromkeys(case.workload for case in results.cases)
     same = [
-        (one.get("workload", str), one.count("tokens"), one.get("name", str), one.get("same_as", str))
-        for one in entries
-        if one.maybe("same_as", str) is not None
+        (entry.get("workload", str), entry.count("tokens"), entry.get("name", str), entry.get("same_as", str))
+        for entry in entries
+        if entry.maybe("same_as", str) is not None
     ]
     for model in models:
         for tokens, cases in pairs_of(results, model).items():
@@ -173,12 +173,12 @@ def _failures(results: GpuResults, entries: Iterable[Fields]) -> Iterable[tuple[
 
 
 def _host(entries: Iterable[Fields]) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
+    host: dict[str, dict[str, int]] = {}
     for entry in entries:
         time_ns = entry.count("host_ns")
         if time_ns is not None:
-            found.setdefault(entry.get("name", str), {})[_name(entry)] = time_ns
-    return found
+            host.setdefault(entry.get("name", str), {})[_name(entry)] = time_ns
+    return host
 
 
 def _first_calls(entries: Iterable[Fields]) -> dict[str, float]:
@@ -191,11 +191,11 @@ def _first_calls(entries: Iterable[Fields]) -> dict[str, float]:
 
 
 def _seen(top: Fields) -> dict[str, tuple[float, int]]:
-    found = {}
+    seen = {}
     for entry in _entries(top, "first_calls_of_second_process"):
         if entry.maybe("failed", str) is None:
-            found[entry.get("name", str)] = entry.get("ms", NUMBER), entry.get("compilations", int)
-    return found
+            seen[entry.get("name", str)] = entry.get("ms", NUMBER), entry.get("compilations", int)
+    return seen
 
 
 def _predicted(entries: Iterable[Fields]) -> dict[str, float]:
@@ -210,10 +210,10 @@ def _entries(fields: Fields, name: str) -> list[Fields]:
     values: list[Any] = fields.get(name, list)
     if len(values) > MOST_CASES:
         raise RecordingError(f"{fields.place}: {len(values):,} {name}; at most {MOST_CASES:,} are read")
-    for index, one in enumerate(values):
-        if not isinstance(one, dict):
-            raise RecordingError(f"{fields.place}: {name}[{index}] is {shown(one)}; it must be an object")
-    return [Fields(one, f"{fields.place}: {name}[{index}]") for index, one in enumerate(values)]
+    for index, value in enumerate(values):
+        if not isinstance(value, dict):
+            raise RecordingError(f"{fields.place}: {name}[{index}] is {shown(value)}; it must be an object")
+    return [Fields(entry, f"{fields.place}: {name}[{index}]") for index, entry in enumerate(values)]
 
 
 def prediction_lines(layers: LayerResults) -> list[str]:
@@ -238,34 +238,34 @@ def prediction_lines(layers: LayerResults) -> list[str]:
 
 def summary_lines(layers: LayerResults) -> list[str]:
     """What the run says, misses included, a line for each thing."""
-    found = []
+    lines = []
     for ours, words in OURS.items():
         speeds = layers.speeds(ours)
         if not speeds:
-            found.append(f"{words}: no shape measured beside torch")
+            lines.append(f"{words}: no shape measured beside torch")
             continue
         worst = min(speeds, key=lambda row: speeds[row].value)
-        found.append(
+        lines.append(
             f"{words}: speed over the best of torch's forms {layers.summary(ours)}, {len(speeds)} of "
             f"{LISTED_SHAPES} shapes; worst at {worst.name}"
         )
-        found += [f"  {model}: {layers.summary(ours, model) or 'none'}" for model in layers.models]
+        lines += [f"  {model}: {layers.summary(ours, model) or 'none'}" for model in layers.models]
     for ours, theirs, words in (*STORED_CONTESTS, *CONTESTS):
         total = layers.summary(ours, theirs=theirs)
-        found += [f"{words}: {total}"] if total else []
-    found += prediction_lines(layers)
-    found += [
+        lines += [f"{words}: {total}"] if total else []
+    lines += prediction_lines(layers)
+    lines += [
         f"host time per call, {name}: {median(times.values()) / 1e3:.1f} us (median of {len(times)} shapes)"
         for name, times in layers.host_ns.items()
     ]
     if layers.first_calls_ms:
         slowest = max(layers.first_calls_ms, key=layers.first_calls_ms.__getitem__)
         times = layers.first_calls_ms
-        found.append(
+        lines.append(
             f"first call of a shape beyond compilation: {median(times.values()):.1f} ms, "
             f"{times[slowest]:.1f} at most ({slowest})"
         )
     if layers.seen_calls:
         count = sum(compilations for _, compilations in layers.seen_calls.values())
-        found.append(f"second process: {count} compilations at {len(layers.seen_calls)} shapes")
-    return found + [f"{shape}, {name}: {message}" for shape, name, message in layers.failures]
+        lines.append(f"second process: {count} compilations at {len(layers.seen_calls)} shapes")
+    return lines + [f"{shape}, {name}: {message}" for shape, name, message in layers.failures]

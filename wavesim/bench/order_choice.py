@@ -29,13 +29,13 @@ class OrderChoice:
     signs: int
 
 
-def compared_orders(found: Sequence[ScoredPrediction]) -> OrderChoice | None:
+def compared_orders(scored: Sequence[ScoredPrediction]) -> OrderChoice | None:
     """Of the Hopper kernel, a tile per block, where both orders repeat well; None if nothing was measured."""
     by_case: dict[tuple[str, str, str], dict[str, ScoredPrediction]] = {}
-    for one in found:
-        is_counted = one.source == SOURCE and one.split == "test" and not one.outlier
-        if is_counted and one.set_name in SETS and one.plan in SEMAPHORES:
-            by_case.setdefault((one.run, one.group, one.plan), {})[one.case.rsplit(" ", 1)[1]] = one
+    for entry in scored:
+        is_counted = entry.source == SOURCE and entry.split == "test" and not entry.outlier
+        if is_counted and entry.set_name in SETS and entry.plan in SEMAPHORES:
+            by_case.setdefault((entry.run, entry.group, entry.plan), {})[entry.case.rsplit(" ", 1)[1]] = entry
     pairs = [pair for orders in by_case.values() for pair in _pairs(orders)]
     if not pairs:
         return None
@@ -54,5 +54,5 @@ def _pairs(orders: Mapping[str, ScoredPrediction]) -> list[Pair]:
     return [pair for pair in pairs if max(map(_noise, pair)) < MOST_NOISE]
 
 
-def _noise(one: ScoredPrediction) -> float:
-    return (one.measured.high - one.measured.low) / 2
+def _noise(scored_prediction: ScoredPrediction) -> float:
+    return (scored_prediction.measured.high - scored_prediction.measured.low) / 2

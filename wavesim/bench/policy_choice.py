@@ -28,18 +28,18 @@ class PolicyChoice:
     predicted_equal: int
 
 
-def policy_choices(found: Sequence[ScoredPrediction]) -> list[PolicyChoice]:
+def policy_choices(scored: Sequence[ScoredPrediction]) -> list[PolicyChoice]:
     """For every source with cases measured under several policies; test split, outliers left out."""
-    sources = dict.fromkeys(p.source for p in found)
-    choices = [_choice(source, [p for p in found if p.source == source]) for source in sources]
+    sources = dict.fromkeys(p.source for p in scored)
+    choices = [_choice(source, [p for p in scored if p.source == source]) for source in sources]
     return [choice for choice in choices if choice is not None]
 
 
-def _choice(source: str, found: Sequence[ScoredPrediction]) -> PolicyChoice | None:
+def _choice(source: str, scored: Sequence[ScoredPrediction]) -> PolicyChoice | None:
     by_case: dict[str, list[ScoredPrediction]] = {}
-    for one in found:
-        if one.split == "test" and not one.outlier:
-            by_case.setdefault(one.case, []).append(one)
+    for entry in scored:
+        if entry.split == "test" and not entry.outlier:
+            by_case.setdefault(entry.case, []).append(entry)
     several = [members for members in by_case.values() if len({p.plan for p in members}) > 1]
     if not several:
         return None

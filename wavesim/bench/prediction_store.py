@@ -32,24 +32,24 @@ def committed_predictions(path: Path = FILE) -> list[list[ScoredPrediction]]:
 
 def write_predictions(by_job: ByJob, path: Path = FILE) -> None:
     """Stores them, to be committed with the scores; the same predictions are the same bytes."""
-    document = json.dumps([[asdict(one) for one in job] for job in by_job])
+    document = json.dumps([[asdict(entry) for entry in job] for job in by_job])
     write_bytes(path, lzma.compress(document.encode(), preset=9))
 
 
-def differences(found: ByJob, committed: ByJob) -> list[str]:
+def differences(by_job: ByJob, committed: ByJob) -> list[str]:
     """What of the same jobs is not as it was committed, in words."""
-    if len(found) != len(committed):
-        return [f"{len(found)} jobs, {len(committed)} were committed"]
-    pairs = zip(found, committed, strict=True)
+    if len(by_job) != len(committed):
+        return [f"{len(by_job)} jobs, {len(committed)} were committed"]
+    pairs = zip(by_job, committed, strict=True)
     return [words for ours, theirs in pairs for words in _differences(ours, theirs)]
 
 
-def _differences(found: Sequence[ScoredPrediction], committed: Sequence[ScoredPrediction]) -> Iterator[str]:
-    if len(found) != len(committed):
-        name = next(one.name for one in (*found, *committed))
-        yield f"the job of {name}: {len(found)} predictions, {len(committed)} were committed"
+def _differences(scored: Sequence[ScoredPrediction], committed: Sequence[ScoredPrediction]) -> Iterator[str]:
+    if len(scored) != len(committed):
+        name = next(entry.name for entry in (*scored, *committed))
+        yield f"the job of {name}: {len(scored)} predictions, {len(committed)} were committed"
         return
-    for ours, theirs in zip(found, committed, strict=True):
+    for ours, theirs in zip(scored, committed, strict=True):
         before = asdict(theirs)
         for field, value in asdict(ours).items():
             if not _is_same(value, before[field]):

@@ -36,10 +36,10 @@ def product_jobs(folder: Path | None = None) -> list[Job]:
     each measured family of MLPs.
     """
     families: list[Job] = [
-        partial(_of_family, found["device"], found["backend"], entry)
+        partial(_of_family, result["device"], result["backend"], entry)
         for path in sorted(CROSSOVERS.glob("*.json"))
-        for found in (read_json(path, MAX_BYTES),)
-        for entry in found["families"]
+        for result in (read_json(path, MAX_BYTES),)
+        for entry in result["families"]
     ]
     return families + [
         partial(_of_size, run.folder, size)
@@ -67,7 +67,7 @@ def _of_family(device_name: str, backend: str, entry: dict[str, Any]) -> list[Sc
     """One persistent kernel against stream sync at the sizes of a family."""
     device = devices.load(device_name)
     family = mlp_of(entry["model"], entry["tp"], parse_tile(entry["tile"]), backend)
-    return [_of_rounds(family, device, entry, one["m"], one["rounds_ns"]) for one in entry["sizes"]]
+    return [_of_rounds(family, device, entry, item["m"], item["rounds_ns"]) for item in entry["sizes"]]
 
 
 def _of_rounds(
@@ -78,7 +78,7 @@ def _of_rounds(
     (baseline, stream_rounds), (word, rounds) = rounds_ns.items()
     plan = parse_plan(word, entry["order"])
     trace, stream = (
-        known.simulated(pipeline, one, device) for one in (plan, parse_plan(baseline, entry["order"]))
+        known.simulated(pipeline, item, device) for item in (plan, parse_plan(baseline, entry["order"]))
     )
     predicted = known.points(trace.time_ns, stream.time_ns)
     measured = improvement_of_rounds(rounds, stream_rounds)
@@ -104,9 +104,9 @@ def _scored(
     device, pipeline = devices.load(run.facts["device"]), size.pipeline()
     known = costs_from_products(pipeline, device)
     plan, baseline = size.plan(word, order), size.plan(BASELINE, order)
-    trace, stream = (known.simulated(pipeline, one, device) for one in (plan, baseline))
+    trace, stream = (known.simulated(pipeline, entry, device) for entry in (plan, baseline))
     predicted = known.points(trace.time_ns, stream.time_ns)
-    whole = [one for one in repeats if (order, word) in one.rounds]
+    whole = [repeat for repeat in repeats if (order, word) in repeat.rounds]
     measured = improvement_of_rounds(pooled(whole, order, word).ns, pooled(whole, order, BASELINE).ns)
     return ScoredPrediction(
         case=f"{size.name} {order}",

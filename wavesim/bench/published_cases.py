@@ -45,15 +45,15 @@ def published_mlps() -> list[ScoredPrediction]:
     Rows whose tiles differ in height are a set of their own, and so are those that ran at another clock than
     their baseline, predicted at that clock.
     """
-    found = []
+    mlps = []
     for run in published_runs("mlp"):
         known = costs_of(run.device.name)
-        one = _published(run, known, _mlp_set(run), kernel_times_kind(run.pipeline, run.device, 1))
-        found += [*_with_other_split(run, one, known), *_at_other_clock(run, one)]
+        published = _published(run, known, _mlp_set(run), kernel_times_kind(run.pipeline, run.device, 1))
+        mlps += [*_with_other_split(run, published, known), *_at_other_clock(run, published)]
         if not run.has_unequal_tiles:
             constants = without_constants(), f"{_mlp_set(run)}-no-constants", f"kernel times, {NO_CONSTANTS}"
-            found.append(_published(run, *constants))
-    return found
+            mlps.append(_published(run, *constants))
+    return mlps
 
 
 def published_convolutions() -> list[ScoredPrediction]:
@@ -67,12 +67,12 @@ def published_chains() -> list[ScoredPrediction]:
 
 
 def _with_host(operation: str, source: str, kind: str) -> list[ScoredPrediction]:
-    found = []
+    host = []
     for run in published_runs(operation):
         known = with_host_sync(costs_of(run.device.name))
-        one = _published(run, known, source, kind)
-        found += _with_other_split(run, one, known)
-    return found
+        published = _published(run, known, source, kind)
+        host += _with_other_split(run, published, known)
+    return host
 
 
 def _mlp_set(run: PublishedRun) -> str:
@@ -81,21 +81,23 @@ def _mlp_set(run: PublishedRun) -> str:
     return "published-mlp" if run.size >= SMALLEST_SIZE else "published-mlp-small"
 
 
-def _at_other_clock(run: PublishedRun, one: ScoredPrediction) -> list[ScoredPrediction]:
+def _at_other_clock(run: PublishedRun, scored_prediction: ScoredPrediction) -> list[ScoredPrediction]:
     """The same plan at the higher clock, where the measured time says that it must have run at that."""
     ratio = clock_ratio(run)
-    if ratio is None or not run.is_same_configuration or not one.outlier:
+    if ratio is None or not run.is_same_configuration or not scored_prediction.outlier:
         return []
-    predicted = 100.0 - (100.0 - one.predicted) * ratio
-    return [_told(one, "published-other-clock", "other clock", predicted)]
+    predicted = 100.0 - (100.0 - scored_prediction.predicted) * ratio
+    return [_told(scored_prediction, "published-other-clock", "other clock", predicted)]
 
 
-def _with_other_split(run: PublishedRun, one: ScoredPrediction, known: DeviceCosts) -> list[ScoredPrediction]:
+def _with_other_split(
+    run: PublishedRun, scored_prediction: ScoredPrediction, known: DeviceCosts
+) -> list[ScoredPrediction]:
     """The plan, and where its K is split in another way than the baseline's, that effect told apart."""
-    if not run.has_other_split or one.source == "published-mlp-small":
-        return [one]
-    told = _told(one, "published-other-split", "other split", points_by_split(run, known))
-    return [replace(one, is_told_elsewhere=True), told]
+    if not run.has_other_split or scored_prediction.source == "published-mlp-small":
+        return [scored_prediction]
+    told = _told(scored_prediction, "published-other-split", "other split", points_by_split(run, known))
+    return [replace(scored_prediction, is_told_elsewhere=True), told]
 
 
 def points_by_split(run: PublishedRun, known: DeviceCosts) -> float:
@@ -115,13 +117,13 @@ def points_by_split(run: PublishedRun, known: DeviceCosts) -> float:
     return sustained_points(improvement_points(trace.time_ns, stream.time_ns), known.clock_share)
 
 
-def _told(one: ScoredPrediction, source: str, kind: str, predicted: float) -> ScoredPrediction:
+def _told(scored_prediction: ScoredPrediction, source: str, kind: str, predicted: float) -> ScoredPrediction:
     """A case that its own set leaves out, predicted in another way as one of another set."""
-    error = 100.0 * ((100.0 - predicted) / (100.0 - one.measured.median) - 1.0)
+    error = 100.0 * ((100.0 - predicted) / (100.0 - scored_prediction.measured.median) - 1.0)
     return replace(
-        one,
+        scored_prediction,
         source=source,
-        kind=f"{one.kind}, {kind}",
+        kind=f"{scored_prediction.kind}, {kind}",
         predicted=predicted,
         time_error_percent=error,
         outlier="",

@@ -45,11 +45,11 @@ def predictions_of_case(case: RecordedCase) -> list[ScoredPrediction]:
     names = sorted(set(case.paths) - {"stream"})
     plans = [parse_plan(name, case.order) for name in names]
     by_times = predict_plans_from_kernel_times(pipeline, plans, device, kernel_times_of(stream))
-    found = []
+    predictions = []
     for name, (trace, points) in zip(names, by_times, strict=True):
         scored = _from_trace(case, pipeline, device, stream, name)
-        found += [scored, _from_kernel_times(scored, pipeline, device, trace, points)]
-    return found
+        predictions += [scored, _from_kernel_times(scored, pipeline, device, trace, points)]
+    return predictions
 
 
 def _from_kernel_times(
@@ -110,7 +110,7 @@ def ceil_formula(stream: Trace) -> float:
 
 def _improvement_in_cycles(trace: Trace, stream: Trace) -> float | None:
     """Improvement of the recorded passes in SM cycles: makespan times the mean clock of its blocks."""
-    cycles = [one.makespan_ns * _clock_ghz(one) for one in (trace, stream) if one.cycles is not None]
+    cycles = [entry.makespan_ns * _clock_ghz(entry) for entry in (trace, stream) if entry.cycles is not None]
     return improvement_points(cycles[0], cycles[1]) if len(cycles) == 2 else None
 
 

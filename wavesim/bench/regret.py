@@ -40,15 +40,15 @@ def size_regrets(
     """
     of_run = [p for p in now or () if p.run == run.name and p.source == SOURCE]
     points = _before(run) if now is None else {(p.case, p.plan): p.predicted for p in of_run}
-    found = [_regret(run, size, points) for size in run.sizes() if split_of(size.name) == split]
-    return sorted(found, key=lambda one: -one.points)
+    regrets = [_regret(run, size, points) for size in run.sizes() if split_of(size.name) == split]
+    return sorted(regrets, key=lambda regret: -regret.points)
 
 
 def _before(run: BlindRun) -> Points:
     return {
-        (f"{one.size} {one.order}", one.plan): one.improvement_points
-        for one in run.predictions.values()
-        if not one.error
+        (f"{prediction.size} {prediction.order}", prediction.plan): prediction.improvement_points
+        for prediction in run.predictions.values()
+        if not prediction.error
     }
 
 
@@ -66,20 +66,20 @@ def _regret(run: BlindRun, size: BlindSize, predicted_points: Points) -> SizeReg
 
 
 def _median_ns(repeats: Sequence[MeasuredComparison], order: str, word: str) -> float:
-    there = [one for one in repeats if (order, word) in one.rounds]
+    there = [repeat for repeat in repeats if (order, word) in repeat.rounds]
     return float(np.median(pooled(there, order, word).ns))
 
 
 def regret_text(run: BlindRun, now: Sequence[ScoredPrediction] | None = None) -> str:
     """One line of the test split, before or by the predictions of `now`; "" if it has no sizes."""
-    found = size_regrets(run, now=now)
-    if not found:
+    regrets = size_regrets(run, now=now)
+    if not regrets:
         return ""
-    worst = found[0]
+    worst = regrets[0]
     chosen = "fastest before" if now is None else "fastest now, after the model was changed"
     return (
-        f"plan predicted {chosen}, of {min(one.plans for one in found)} to "
-        f"{max(one.plans for one in found)} all measured, test split: mean regret "
-        f"{np.mean([one.points for one in found]):.2f} points over {len(found)} sizes, worst "
+        f"plan predicted {chosen}, of {min(regret.plans for regret in regrets)} to "
+        f"{max(regret.plans for regret in regrets)} all measured, test split: mean regret "
+        f"{np.mean([regret.points for regret in regrets]):.2f} points over {len(regrets)} sizes, worst "
         f"{worst.points:.2f} ({worst.size}: {' '.join(worst.chosen)} instead of {' '.join(worst.best)})"
     )

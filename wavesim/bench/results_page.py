@@ -94,16 +94,16 @@ RIVALRY = (
 def pictures(results: GpuResults) -> list[Picture]:
     """Those that this run has measured something for. Raises `RecordingError` where it has for none."""
     has_pairs = [workload for workload in PAIRS if results.of(workload)]
-    found = [picture for workload in has_pairs for picture in _pair_pictures(workload)]
-    found += [LIMIT] if has_pairs else []
-    found += [PRODUCTS] if any(products(results).values()) else []
-    found += [COPIES] if copy_overheads(results) else []
-    if not found:
+    result = [picture for workload in has_pairs for picture in _pair_pictures(workload)]
+    result += [LIMIT] if has_pairs else []
+    result += [PRODUCTS] if any(products(results).values()) else []
+    result += [COPIES] if copy_overheads(results) else []
+    if not result:
         raise RecordingError(
             f"{results.path}: none of its {len(results.cases)} right cases is a pair, a product or a copy "
             "pair; measure again"
         )
-    return found
+    return result
 
 
 def _pair_pictures(workload: str) -> list[Picture]:
@@ -191,7 +191,7 @@ def _rows(results: GpuResults) -> Iterator[list[str]]:
         for tokens, cases in pairs_of(results, workload).items():
             library = cases.get("cublaslt")
             own = {key: case for key, case in cases.items() if key == case.name}
-            for case in sorted(own.values(), key=lambda one: one.median_ns):
+            for case in sorted(own.values(), key=lambda entry: entry.median_ns):
                 low, high = case.quartiles_ns
                 roles = f" ({', '.join(label(role) for role in case.roles)})" if case.roles else ""
                 yield [

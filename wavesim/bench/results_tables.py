@@ -54,8 +54,8 @@ USES_TEXT = (
 def separation_rows(results: GpuResults) -> Rows:
     """One per product and pair and size."""
     return [
-        (what, str(tokens), f"{one.time:.3f}", f"{one.cycles:.3f}", f"{one.clock:.3f}")
-        for (what, tokens), one in separations(results).items()
+        (what, str(tokens), f"{separation.time:.3f}", f"{separation.cycles:.3f}", f"{separation.clock:.3f}")
+        for (what, tokens), separation in separations(results).items()
     ]
 
 
@@ -65,13 +65,13 @@ def spent_rows(results: GpuResults) -> Rows:
         (
             what,
             str(tokens),
-            one.way,
-            f"{one.total:.0f}",
-            *(f"{100 * abs(share):.1f} %" for share in shares(one).values()),
-            f"{one.library:.0f}",
-            f"{100 * one.multiply / one.library:.1f} %",
+            product_cycle.way,
+            f"{product_cycle.total:.0f}",
+            *(f"{100 * abs(share):.1f} %" for share in shares(product_cycle).values()),
+            f"{product_cycle.library:.0f}",
+            f"{100 * product_cycle.multiply / product_cycle.library:.1f} %",
         )
-        for (what, tokens), one in product_cycles(results).items()
+        for (what, tokens), product_cycle in product_cycles(results).items()
     ]
 
 
@@ -104,13 +104,13 @@ def primitive_rows(results: GpuResults) -> Rows:
     """One per primitive and number of blocks."""
     return [
         (
-            one.name,
-            str(one.blocks),
-            f"{one.ns:.0f}",
-            f"{one.low_ns:.0f} to {one.high_ns:.0f}",
-            f"{one.cycles:.0f}" if one.cycles else "",
+            primitive_cost.name,
+            str(primitive_cost.blocks),
+            f"{primitive_cost.ns:.0f}",
+            f"{primitive_cost.low_ns:.0f} to {primitive_cost.high_ns:.0f}",
+            f"{primitive_cost.cycles:.0f}" if primitive_cost.cycles else "",
         )
-        for one in primitive_costs(results)
+        for primitive_cost in primitive_costs(results)
     ]
 
 
@@ -145,10 +145,10 @@ def cost_notes(results: GpuResults) -> list[str]:
         for name, blocks, ns, span, _ in primitive_rows(results)
     ]
     said += _ready_notes(results)
-    for threads, one in best_ways(copy_overheads(results)).items():
+    for threads, best_way in best_ways(copy_overheads(results)).items():
         said.append(
-            f"Copies of {threads} threads per block: of the ways with semaphores {one.case.name!r} adds "
-            f"least, {one.percent:.1f} % ({one.low95:.1f} to {one.upper95:.1f})."
+            f"Copies of {threads} threads per block: of the ways with semaphores {best_way.case.name!r} adds "
+            f"least, {best_way.percent:.1f} % ({best_way.low95:.1f} to {best_way.upper95:.1f})."
         )
     return said
 

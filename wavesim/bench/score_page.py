@@ -42,12 +42,14 @@ HOVER = Markup("<b>%{text}</b><br>measured %{x:+.1f}, predicted %{y:+.1f}<extra>
 COLUMNS = ("set", "cases", "median", "90 %", "sign", "noise", "no gain", "ceil", "time %", "80 % holds")
 
 
-def write_score_page(path: str | Path, found: Sequence[ScoredPrediction], scores: Sequence[SetScore]) -> Path:
+def write_score_page(
+    path: str | Path, scored: Sequence[ScoredPrediction], scores: Sequence[SetScore]
+) -> Path:
     """Writes the page of all sets. Returns its path."""
     by_name = {score.name: score for score in scores}
     sections = [
         Section(score_figure(name, members, by_name.get(name)), heading=name)
-        for name, members in sets_of(found).items()
+        for name, members in sets_of(scored).items()
     ]
     return write_page(
         path,
@@ -57,7 +59,7 @@ def write_score_page(path: str | Path, found: Sequence[ScoredPrediction], scores
         "in points of improvement over stream sync. Scores are of the test split; constants were fitted to "
         "the other.",
         table=Table(COLUMNS, [_row(score) for score in scores], caption="Test split"),
-        notes=[f"Not scored: {text}." for text in outliers(found)],
+        notes=[f"Not scored: {text}." for text in outliers(scored)],
     )
 
 

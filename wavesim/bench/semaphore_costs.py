@@ -59,26 +59,26 @@ def copy_overheads(results: GpuResults) -> dict[str, list[CopyOverhead]]:
     """By the name of the way, smallest blocks first."""
     cases = results.of("copy-pair")
     plain = {case.threads: case for case in cases if case.name == PLAIN}
-    found: dict[str, list[CopyOverhead]] = {}
-    for case in sorted(cases, key=lambda one: one.threads or 0):
+    overheads: dict[str, list[CopyOverhead]] = {}
+    for case in sorted(cases, key=lambda entry: entry.threads or 0):
         if case.name != PLAIN and case.threads is not None and case.threads in plain:
-            found.setdefault(case.name, []).append(_overhead(case, case.threads, plain[case.threads]))
-    return found
+            overheads.setdefault(case.name, []).append(_overhead(case, case.threads, plain[case.threads]))
+    return overheads
 
 
 def best_ways(overheads: dict[str, list[CopyOverhead]]) -> dict[int, CopyOverhead]:
     """{threads per block: the cheapest way with semaphores}."""
-    found: dict[int, CopyOverhead] = {}
+    ways: dict[int, CopyOverhead] = {}
     for way in CUSYNC_WAYS:
-        for one in overheads.get(way, ()):
-            best = found.get(one.threads, one)
-            found[one.threads] = min(best, one, key=lambda each: each.percent)
-    return dict(sorted(found.items()))
+        for entry in overheads.get(way, ()):
+            best = ways.get(entry.threads, entry)
+            ways[entry.threads] = min(best, entry, key=lambda each: each.percent)
+    return dict(sorted(ways.items()))
 
 
 def _overhead(case: TimedCandidate, threads: int, plain: TimedCandidate) -> CopyOverhead:
-    found = ratio_of_medians(case.rounds_ns, plain.rounds_ns)
-    percent, low, high = (100 * (ratio - 1) for ratio in (found.value, found.low, found.high))
+    result = ratio_of_medians(case.rounds_ns, plain.rounds_ns)
+    percent, low, high = (100 * (ratio - 1) for ratio in (result.value, result.low, result.high))
     return CopyOverhead(case, threads, percent, low, high)
 
 

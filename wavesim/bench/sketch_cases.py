@@ -36,18 +36,20 @@ def predictions_of_sketch(case: SketchCase) -> list[ScoredPrediction]:
     stream = case.trace("stream")
     costs = calibrate_for(case.pipeline, case.device, stream)
     plans = [SemaphoreSync(policy, order=case.order) for policy in (RowSync(), TileSync())]
-    found = predict_plans(case.pipeline, plans, case.device, costs)
+    result = predict_plans(case.pipeline, plans, case.device, costs)
     scored = [
         _sketch(case, plan.name, stream, trace, points)
-        for plan, (trace, points) in zip(plans, found, strict=True)
+        for plan, (trace, points) in zip(plans, result, strict=True)
     ]
     return scored + [
-        one
+        from_kernel_time
         for source, pipeline in (
             ("foreign-sketch", case.pipeline),
             ("foreign-sketch-profile", _as_profiled(case.pipeline)),
         )
-        for one in _from_kernel_times(case, source, pipeline, stream, dict(zip(plans, scored, strict=True)))
+        for from_kernel_time in _from_kernel_times(
+            case, source, pipeline, stream, dict(zip(plans, scored, strict=True))
+        )
     ]
 
 
@@ -66,16 +68,16 @@ def _from_kernel_times(
 ) -> Iterator[ScoredPrediction]:
     """The same plans as a user's description of the kernels is predicted, with what it leaves open."""
     known = described_costs(pipeline, case.device, kernel_times_of(stream))
-    for plan, one in scored.items():
-        trace, found = known.predicted(pipeline, plan, StreamSync(case.order), case.device)
+    for plan, entry in scored.items():
+        trace, result = known.predicted(pipeline, plan, StreamSync(case.order), case.device)
         yield replace(
-            one,
+            entry,
             source=source,
-            kind=found.kind,
-            predicted=found.points,
-            scenarios=found.scenarios,
-            spread=spread_points(trace, found.points),
-            time_error_percent=time_error_percent(found.points, one.measured.median),
+            kind=result.kind,
+            predicted=result.points,
+            scenarios=result.scenarios,
+            spread=spread_points(trace, result.points),
+            time_error_percent=time_error_percent(result.points, entry.measured.median),
         )
 
 

@@ -79,8 +79,8 @@ class Summary:
     @classmethod
     def of(cls, speeds: Iterable[float]) -> "Summary | None":
         """None without any."""
-        found = list(speeds)
-        return cls(geometric_mean(found), min(found), max(found)) if found else None
+        result = list(speeds)
+        return cls(geometric_mean(result), min(result), max(result)) if result else None
 
     def __str__(self) -> str:
         if self.worst == self.best:
@@ -93,11 +93,11 @@ Pair = Mapping[str, TimedCandidate]
 
 def pairs_of(results: GpuResults, workload: str) -> dict[int, dict[str, TimedCandidate]]:
     """{tokens: {name or role: case}} of a pair's final cases, smallest first."""
-    found: dict[int, dict[str, TimedCandidate]] = {}
+    timed: dict[int, dict[str, TimedCandidate]] = {}
     for case in results.of(workload):
         if case.tokens is not None:
-            found.setdefault(case.tokens, {}).update(dict.fromkeys((case.name, *case.roles), case))
-    return dict(sorted(found.items()))
+            timed.setdefault(case.tokens, {}).update(dict.fromkeys((case.name, *case.roles), case))
+    return dict(sorted(timed.items()))
 
 
 def with_generated_as_one(pairs: Mapping[int, Pair]) -> dict[int, dict[str, TimedCandidate]]:
@@ -105,42 +105,44 @@ def with_generated_as_one(pairs: Mapping[int, Pair]) -> dict[int, dict[str, Time
 
     It is the fastest by the rounds that it is shown by, so it looks a little better than it is.
     """
-    found = {}
+    result = {}
     for tokens, cases in pairs.items():
-        found[tokens] = {name: case for name, case in cases.items() if not name.startswith(GENERATED)}
+        result[tokens] = {name: case for name, case in cases.items() if not name.startswith(GENERATED)}
         others = generated_of(cases)
         if others:
-            found[tokens]["generated"] = others[0]
-    return found
+            result[tokens]["generated"] = others[0]
+    return result
 
 
 def generated_of(cases: Pair) -> list[TimedCandidate]:
     """Cases of generated policies but row and tile, fastest first."""
-    found = {id(case): case for name, case in cases.items() if name.startswith(GENERATED)}
-    return sorted(found.values(), key=lambda case: case.median_ns)
+    result = {id(case): case for name, case in cases.items() if name.startswith(GENERATED)}
+    return sorted(result.values(), key=lambda case: case.median_ns)
 
 
 def speeds(
     pairs: Mapping[int, Pair], ours: str, theirs: str, *, in_cycles: bool = False
 ) -> dict[int, tuple[TimedCandidate, Speedup]]:
     """{tokens: (our case, its speed)} where both were measured, in time or in SM cycles."""
-    found = {}
+    result = {}
     for tokens, cases in pairs.items():
         if ours in cases and theirs in cases:
             mine, other = (_amounts(cases[name], in_cycles=in_cycles) for name in (ours, theirs))
             if mine and other:
-                found[tokens] = cases[ours], Speedup.of(mine, other)
-    return found
+                result[tokens] = cases[ours], Speedup.of(mine, other)
+    return result
 
 
 def _amounts(case: TimedCandidate, *, in_cycles: bool) -> Sequence[float]:
     return case.cycles if in_cycles else case.rounds_ns
 
 
-def summary(found: Mapping[int, tuple[TimedCandidate, Speedup]], from_tokens: int = PROMPT) -> Summary | None:
+def summary(
+    speedups: Mapping[int, tuple[TimedCandidate, Speedup]], from_tokens: int = PROMPT
+) -> Summary | None:
     """Of the sizes from `from_tokens`; of all where none is that large."""
-    large = [speed.value for tokens, (_, speed) in found.items() if tokens >= from_tokens]
-    return Summary.of(large or [speed.value for _, speed in found.values()])
+    large = [speed.value for tokens, (_, speed) in speedups.items() if tokens >= from_tokens]
+    return Summary.of(large or [speed.value for _, speed in speedups.values()])
 
 
 @dataclass(frozen=True)
@@ -187,12 +189,12 @@ Product = tuple[str, str]  # (workload, stage); ("cube", "") of 8192 x 8192 x 81
 
 def products(results: GpuResults) -> dict[Product, dict[int, Pair]]:
     """{(workload, stage): {tokens: {name: case}}}, smallest first; `speeds` compares them."""
-    found: dict[Product, dict[int, dict[str, TimedCandidate]]] = {}
+    timed: dict[Product, dict[int, dict[str, TimedCandidate]]] = {}
     for case in results.of("product"):
         if case.tokens is not None:
-            by_tokens = found.setdefault((case.product_of, case.stage), {})
+            by_tokens = timed.setdefault((case.product_of, case.stage), {})
             by_tokens.setdefault(case.tokens, {})[case.name] = case
-    return {key: dict(sorted(sizes.items())) for key, sizes in found.items()}
+    return {key: dict(sorted(sizes.items())) for key, sizes in timed.items()}
 
 
 def cube(results: GpuResults) -> Pair:
@@ -240,5 +242,5 @@ def separations(results: GpuResults) -> dict[tuple[str, int], Separation]:
         for tokens, cases in pairs_of(results, workload).items():
             if "tuned" in cases and "cublaslt" in cases:
                 contests[f"{name}, tuned plan", tokens] = cases["tuned"], cases["cublaslt"]
-    found = {key: Separation.of(*both) for key, both in contests.items()}
-    return {key: one for key, one in found.items() if one is not None}
+    result = {key: Separation.of(*both) for key, both in contests.items()}
+    return {key: entry for key, entry in result.items() if entry is not None}

@@ -148,12 +148,14 @@ def thresholds_of(
     """Every one with what was found, also of sets that were not scored."""
     by_name = {score.name: score for score in scores}
     chosen = {choice.name: choice for choice in choices}
-    found = [one for what, names, bounds in THRESHOLDS for one in _held(what, names, by_name, bounds)]
-    found += _held("row or tile", CHOSEN, chosen, CHOICE)
-    found += _held("row-major or grouped", ("hopper-orders",), {"hopper-orders": orders}, ORDER)
-    found += _intervals(scores)
-    found += [_threshold("left out", one.what, LEFT_OUT, one.coverage) for one in apart]
-    return [*found, *_rivals(scores)]
+    thresholds = [
+        entry for what, names, bounds in THRESHOLDS for entry in _held(what, names, by_name, bounds)
+    ]
+    thresholds += _held("row or tile", CHOSEN, chosen, CHOICE)
+    thresholds += _held("row-major or grouped", ("hopper-orders",), {"hopper-orders": orders}, ORDER)
+    thresholds += _intervals(scores)
+    thresholds += [_threshold("left out", entry.what, LEFT_OUT, entry.coverage) for entry in apart]
+    return [*thresholds, *_rivals(scores)]
 
 
 def _held(
@@ -187,25 +189,25 @@ def _rivals(scores: Sequence[SetScore]) -> Iterator[Threshold]:
             yield _threshold("rivals", score.name, bound, score.median_abs_error_points)
 
 
-def threshold_lines(found: Sequence[Threshold]) -> list[str]:
+def threshold_lines(thresholds: Sequence[Threshold]) -> list[str]:
     """The thresholds as a table, and how many of them are met."""
     rows = [("what", "set", "figure", "found", "threshold", "target", "reached")]
     rows += [
         (
-            one.what,
-            one.name,
-            one.figure,
-            _cell(one.value),
-            _cell(one.threshold),
-            _cell(one.target),
-            one.standing,
+            threshold.what,
+            threshold.name,
+            threshold.figure,
+            _cell(threshold.value),
+            _cell(threshold.threshold),
+            _cell(threshold.target),
+            threshold.standing,
         )
-        for one in found
+        for threshold in thresholds
     ]
-    scored = [one for one in found if one.value is not None]
-    with_target = [one for one in scored if one.target is not None]
-    reached = sum(one.standing != "missed" for one in scored)
-    aimed = sum(one.standing == "target" for one in with_target)
+    scored = [threshold for threshold in thresholds if threshold.value is not None]
+    with_target = [entry for entry in scored if entry.target is not None]
+    reached = sum(entry.standing != "missed" for entry in scored)
+    aimed = sum(entry.standing == "target" for entry in with_target)
     lines = ["{:<22}{:<28}{:<28}{:>7}{:>11}{:>8}  {}".format(*row) for row in rows]
     met, hit = f"{reached} of {len(scored)}", f"{aimed} of {len(with_target)}"
     return [*lines, f"Thresholds met: {met}; targets met: {hit}."]

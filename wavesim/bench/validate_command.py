@@ -69,29 +69,29 @@ class Validation:
 def run_validate(options: Namespace, progress: Callable[[int, int], None] | None = None) -> Validation:
     """Predicts every stored measurement anew; with `options.write` the scores become the ones to hold to."""
     by_job = run_each(all_jobs(), progress, processes=min(os.cpu_count() or 1, MOST_PROCESSES))
-    found = flat(by_job)
-    results = scores(found)
+    result = flat(by_job)
+    results = scores(result)
     if options.write:
         write_predictions(by_job)
-        write_scores(results, left_out(found))
-        write_widths(widths_of(found))
+        write_scores(results, left_out(result))
+        write_widths(widths_of(result))
     runs = find_runs()
-    choices, apart = policy_choices(found), left_out(found)
-    orders = compared_orders(found)
+    choices, apart = policy_choices(result), left_out(result)
+    orders = compared_orders(result)
     thresholds = thresholds_of(results, choices, orders, apart)
-    learnt = [score for score in scores(found, "development") if score.name in blind_sets(found)]
+    learnt = [score for score in scores(result, "development") if score.name in blind_sets(result)]
     document = {
         "sets": [asdict(score) for score in results],
-        "left_out": [asdict(one) for one in apart],
+        "left_out": [asdict(entry) for entry in apart],
         "judged_development_sets": [asdict(score) for score in learnt],
         "judged_runs": [model_standing(run, model_sources()) for run in runs],
-        "judged_regrets": [asdict(one) for run in runs for one in size_regrets(run)],
-        "judged_regrets_now": [asdict(one) for run in runs for one in size_regrets(run, now=found)],
+        "judged_regrets": [asdict(regret) for run in runs for regret in size_regrets(run)],
+        "judged_regrets_now": [asdict(regret) for run in runs for regret in size_regrets(run, now=result)],
         "not_measured": [text for run in runs for text in unmeasured(run)],
         "choices": [asdict(choice) for choice in choices],
         "orders": asdict(orders) if orders is not None else None,
-        "gates": [one.json_object for one in thresholds],
-        "outliers": outliers(found),
+        "gates": [threshold.json_object for threshold in thresholds],
+        "outliers": outliers(result),
     }
     words = [
         *_table(results),
@@ -102,11 +102,13 @@ def run_validate(options: Namespace, progress: Callable[[int, int], None] | None
         "",
         *threshold_lines(thresholds),
     ]
-    words += _blind_runs(runs, found, learnt, options.list)
-    words += _list(found) if options.list else []
-    words.append(f"named, not scored ({len(outliers(found))}): --list shows them" if not options.list else "")
+    words += _blind_runs(runs, result, learnt, options.list)
+    words += _list(result) if options.list else []
+    words.append(
+        f"named, not scored ({len(outliers(result))}): --list shows them" if not options.list else ""
+    )
     complaints = [*worse_sets(results), *_changed(differences(by_job, committed_predictions()))]
-    return Validation(found, results, complaints, document, "\n".join(words).rstrip())
+    return Validation(result, results, complaints, document, "\n".join(words).rstrip())
 
 
 def _changed(texts: Sequence[str]) -> list[str]:
@@ -115,7 +117,7 @@ def _changed(texts: Sequence[str]) -> list[str]:
 
 
 def _blind_runs(
-    runs: Sequence[BlindRun], found: Sequence[ScoredPrediction], learnt: Sequence[SetScore], is_long: bool
+    runs: Sequence[BlindRun], scored: Sequence[ScoredPrediction], learnt: Sequence[SetScore], is_long: bool
 ) -> list[str]:
     """The blind runs: who predicted, what their clock did, the development split, what is missing."""
     lines = ["", "Blind runs, development split:", *_rows(learnt)] if learnt else []
@@ -127,7 +129,7 @@ def _blind_runs(
                 f"  stream sync took {np.median(drift):+.1f} % longer beside the plans than before them, "
                 f"at most {max(drift, key=abs):+.1f} %"
             )
-        lines += [f"  {words}" for words in (regret_text(run), regret_text(run, found)) if words]
+        lines += [f"  {words}" for words in (regret_text(run), regret_text(run, scored)) if words]
         missing = unmeasured(run)
         lines.append(f"  not measured or not predicted: {len(missing)}" + ("" if is_long else " (--list)"))
         lines += [f"    {text}" for text in missing] if is_long else []
@@ -183,11 +185,11 @@ def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.0%}"
 
 
-def _left_out_table(found: Sequence[LeftOut]) -> list[str]:
+def _left_out_table(left_outs: Sequence[LeftOut]) -> list[str]:
     rows = [
-        f"{one.what:<44}{one.cases:>6}{one.median_abs_error_points:>9.2f}{one.p90_abs_error_points:>8.2f}"
-        f"{one.coverage:>9.0%}{one.median_half_width_points:>7.1f}"
-        for one in found
+        f"{entry.what:<44}{entry.cases:>6}{entry.median_abs_error_points:>9.2f}{entry.p90_abs_error_points:>8.2f}"
+        f"{entry.coverage:>9.0%}{entry.median_half_width_points:>7.1f}"
+        for entry in left_outs
     ]
     title = f"{'left out, intervals learnt from all others':<46}cases"
     return [
@@ -213,9 +215,9 @@ def _order_text(choice: PolicyChoice) -> str:
     return f"policies in the right order {choice.order_agreement:.0%} of {choice.orders}{equal}"
 
 
-def _list(found: Sequence[ScoredPrediction]) -> list[str]:
+def _list(scored: Sequence[ScoredPrediction]) -> list[str]:
     """Every case, worst first."""
-    ranked = sorted(found, key=lambda p: (bool(p.outlier), -abs(p.error)))
+    ranked = sorted(scored, key=lambda p: (bool(p.outlier), -abs(p.error)))
     return [
         f"{p.source} {p.name} ({p.split}): predicted {p.predicted:+.1f}, measured {p.measured.median:+.1f} "
         f"({p.measured.low:+.1f} to {p.measured.high:+.1f}), error {p.error:+.1f}"

@@ -46,55 +46,55 @@ def all_jobs() -> list[Job]:
     return [*jobs, *left_out_jobs(), *product_jobs()]
 
 
-def sets_of(found: Sequence[ScoredPrediction]) -> dict[str, list[ScoredPrediction]]:
+def sets_of(scored: Sequence[ScoredPrediction]) -> dict[str, list[ScoredPrediction]]:
     """The named sets that the predictions fill, both splits, outliers left out."""
-    sets = {name: [p for p in members if not p.outlier] for name, members in whole_sets(found).items()}
+    sets = {name: [p for p in members if not p.outlier] for name, members in whole_sets(scored).items()}
     return {name: members for name, members in sets.items() if members}
 
 
-def whole_sets(found: Sequence[ScoredPrediction]) -> dict[str, list[ScoredPrediction]]:
+def whole_sets(scored: Sequence[ScoredPrediction]) -> dict[str, list[ScoredPrediction]]:
     """The same with the outliers that count for coverage."""
-    found = [p for p in found if not p.is_told_elsewhere]
-    own = [p for p in found if p.source == "own"]
+    scored = [p for p in scored if not p.is_told_elsewhere]
+    own = [p for p in scored if p.source == "own"]
     sets = {
         "own-1-block": [p for p in own if p.blocks_per_sm == 1],
         "own-1-block-row": [p for p in own if p.blocks_per_sm == 1 and p.plan == "row"],
         "own-2-blocks": [p for p in own if p.blocks_per_sm >= 2],
         "own-all": own,
-        **blind_sets(found),
-        **{name: [p for p in found if p.source == name] for name in _OTHERS},
-        **{f"blind-{name}": [p for p in found if p.source == name] for name in FOREIGN.values()},
+        **blind_sets(scored),
+        **{name: [p for p in scored if p.source == name] for name in _OTHERS},
+        **{f"blind-{name}": [p for p in scored if p.source == name] for name in FOREIGN.values()},
     }
     return {name: members for name, members in sets.items() if members}
 
 
-def blind_sets(found: Sequence[ScoredPrediction]) -> dict[str, list[ScoredPrediction]]:
+def blind_sets(scored: Sequence[ScoredPrediction]) -> dict[str, list[ScoredPrediction]]:
     """The named sets of the blind runs, and all plans with semaphores together; rivals only by name.
 
     The first run's sets have plain names; those of later runs say the device: "blind-h200-hopper".
     """
-    blind = [p for p in found if p.source == BLIND]
+    blind = [p for p in scored if p.source == BLIND]
     first = min((p.run for p in blind), default="")
     sets: dict[str, list[ScoredPrediction]] = {}
-    for one in blind:
-        for name in [one.set_name] if one.run == first else _later_sets(one):
-            sets.setdefault(name, []).append(one)
+    for entry in blind:
+        for name in [entry.set_name] if entry.run == first else _later_sets(entry):
+            sets.setdefault(name, []).append(entry)
     judged = [p for p in blind if p.plan in SEMAPHORES and p.run == first]
     return dict(sorted(sets.items())) | {"judged-all": judged}
 
 
-def _later_sets(one: ScoredPrediction) -> Iterator[str]:
-    yield f"blind-{one.device}-{one.family}"
-    if one.family == "chain":
+def _later_sets(scored_prediction: ScoredPrediction) -> Iterator[str]:
+    yield f"blind-{scored_prediction.device}-{scored_prediction.family}"
+    if scored_prediction.family == "chain":
         yield "blind-chains"
-    if one.plan in SEMAPHORES:
-        yield f"blind-{one.device}-all"
+    if scored_prediction.plan in SEMAPHORES:
+        yield f"blind-{scored_prediction.device}-all"
 
 
-def scores(found: Sequence[ScoredPrediction], split: Split = "test") -> list[SetScore]:
+def scores(scored: Sequence[ScoredPrediction], split: Split = "test") -> list[SetScore]:
     """The scores of all sets, of one split: those of the test split are what is claimed."""
-    widths, whole = widths_of(found), whole_sets(found)
-    chosen = {name: [p for p in members if p.split == split] for name, members in sets_of(found).items()}
+    widths, whole = widths_of(scored), whole_sets(scored)
+    chosen = {name: [p for p in members if p.split == split] for name, members in sets_of(scored).items()}
     result = [
         _score(name, members, [p for p in whole[name] if p.split == split], widths)
         for name, members in chosen.items()
@@ -125,9 +125,9 @@ _OTHERS = (
 )
 
 
-def outliers(found: Sequence[ScoredPrediction]) -> list[str]:
+def outliers(scored: Sequence[ScoredPrediction]) -> list[str]:
     """Cases that are named but not scored, each once, with the reason."""
-    return list(dict.fromkeys(f"{p.name}: {p.outlier}" for p in found if p.outlier))
+    return list(dict.fromkeys(f"{p.name}: {p.outlier}" for p in scored if p.outlier))
 
 
 def _score(
@@ -188,17 +188,20 @@ def _p90(values: Sequence[float]) -> float:
     return round(float(np.percentile(np.abs(values), 90)), 3)
 
 
-def write_scores(found: Sequence[SetScore], apart: Sequence[LeftOut]) -> None:
+def write_scores(set_scores: Sequence[SetScore], apart: Sequence[LeftOut]) -> None:
     """Stores the scores beside the recordings they were computed from, to be committed with them."""
-    document = {"sets": [asdict(one) for one in found], "left_out": [asdict(one) for one in apart]}
+    document = {
+        "sets": [asdict(set_score) for set_score in set_scores],
+        "left_out": [asdict(entry) for entry in apart],
+    }
     write_text(SCORES, json.dumps(document, indent=1) + "\n")
 
 
-def worse_sets(found: list[SetScore]) -> list[str]:
+def worse_sets(set_scores: list[SetScore]) -> list[str]:
     """What is worse than the committed scores, in words: an error up by over 0.05 points, or fewer cases."""
     before = committed_scores()
     complaints = []
-    for score in found:
+    for score in set_scores:
         old = before.get(score.name)
         if old is None:
             continue
@@ -211,5 +214,5 @@ def worse_sets(found: list[SetScore]) -> list[str]:
     return complaints + [
         f"{name}: no cases, were {old.cases}"
         for name, old in before.items()
-        if name not in {s.name for s in found}
+        if name not in {s.name for s in set_scores}
     ]

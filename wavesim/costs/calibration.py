@@ -164,7 +164,7 @@ def without_sums(trace: Trace, work_ns: FloatArray, partial_ns: int) -> tuple[Fl
     The last slice of a tile ends when it has added the others': after its own work or after the last of
     these was stored, whichever is later. It is taken to have worked as long as they did, on average.
     """
-    found, sums_ns = work_ns.copy(), {}
+    sums, sums_ns = work_ns.copy(), {}
     for index, info in enumerate(trace.header.stages):
         if info.grid[2] > 1:
             slices = _slices(trace, index)
@@ -173,9 +173,9 @@ def without_sums(trace: Trace, work_ns: FloatArray, partial_ns: int) -> tuple[Fl
             since_stored = trace.end_ns[last] - trace.end_ns[others].max(axis=1)
             adding = np.minimum(work_ns[last] - alone, since_stored)
             sums_ns[info.name] = max(0, round(float(np.median(adding)) / others.shape[1]))
-            found[others] -= partial_ns
-            found[last] = alone
-    return np.maximum(1.0, found), sums_ns
+            sums[others] -= partial_ns
+            sums[last] = alone
+    return np.maximum(1.0, sums), sums_ns
 
 
 def _slices(trace: Trace, stage: int) -> IntArray:
@@ -220,8 +220,8 @@ def _biases(
     work = regimes.together @ speeds
     scale = float(work.mean())
     system = np.hstack([-(regimes.by_age * speeds)[:, seen] / scale, member])
-    found = np.linalg.lstsq(system, work / scale, rcond=None)[0]
+    result = np.linalg.lstsq(system, work / scale, rcond=None)[0]
     biases = np.zeros(speeds.size)
-    biases[seen] = np.clip(found[: len(seen)], 0.0, MOST_BIAS)
-    squares = float(((work / scale - system @ found) ** 2).sum())
+    biases[seen] = np.clip(result[: len(seen)], 0.0, MOST_BIAS)
+    squares = float(((work / scale - system @ result) ** 2).sum())
     return squares, tuple(round(float(bias), 3) for bias in biases)

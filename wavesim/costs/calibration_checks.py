@@ -29,11 +29,11 @@ def require_calibratable(trace: Trace) -> None:
         raise RecordingError(f"trace of plan {head.plan!r}; calibrate on a stream-sync trace, plan 'stream'")
     for index, info in enumerate(head.stages):
         rows = trace.stage == index
-        expected, found = int(np.prod(info.grid)), int(rows.sum())
+        expected, result = int(np.prod(info.grid)), int(rows.sum())
         tiles = len(set(zip(trace.x[rows], trace.y[rows], trace.z[rows], strict=True)))
-        if found != expected or tiles != expected:
+        if result != expected or tiles != expected:
             raise RecordingError(
-                f"stage {info.name}: {found} blocks of {tiles} tiles recorded, its grid has {expected}; "
+                f"stage {info.name}: {result} blocks of {tiles} tiles recorded, its grid has {expected}; "
                 "calibrate on a whole run"
             )
         shortest = int((trace.end_ns - trace.start_ns)[rows].min())
@@ -50,15 +50,15 @@ def contradictions(pipeline: Pipeline, device: Device, kernel_ns: Mapping[str, i
     Relative times may still be right: a kernel that skips work does so under every plan.
     """
     peak = device.tensor_flops_per_s
-    found = []
+    result = []
     for stage in pipeline.stages:
         rate = stage.kernel.flops_per_block * stage.grid.size / (kernel_ns[stage.name] * 1e-9)
         if rate > ABOVE_PEAK * peak:
-            found.append(
+            result.append(
                 f"{stage.name} is said to reach {rate / 1e12:.0f} TFLOP/s, above the {device.name}'s peak of "
                 f"{peak / 1e12:.0f}; check its time, its grid and the device"
             )
-    return tuple(found)
+    return tuple(result)
 
 
 def least_ns(pipeline: Pipeline, device: Device, costs: CostModel) -> float:

@@ -72,10 +72,10 @@ def assumed_text(defaults: Sequence[Constant]) -> str:
     if not defaults:
         return ""
     texts = []
-    for device in dict.fromkeys(one.device for one in defaults):
-        theirs = [one for one in defaults if one.device == device]
-        sections = ", ".join(dict.fromkeys(one.section.replace("_", " ") for one in theirs))
-        dates = sorted({one.date for one in theirs})
+    for device in dict.fromkeys(default.device for default in defaults):
+        theirs = [default for default in defaults if default.device == device]
+        sections = ", ".join(dict.fromkeys(default.section.replace("_", " ") for default in theirs))
+        dates = sorted({default.date for default in theirs})
         when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
         texts.append(f"{sections}, as on {device} ({when})")
     return f"; not measured on this device: {'; '.join(texts)}"

@@ -193,12 +193,12 @@ def device_files(folders: tuple[Path, ...]) -> dict[str, DeviceFile]:
 
     Raises `DescriptionError` for the first bad file.
     """
-    found: dict[str, DeviceFile] = {}
+    files: dict[str, DeviceFile] = {}
     for folder in folders:
         for path in sorted(folder.glob("*.toml")):
             own = read_device_file(path, is_fitted=folder == folders[-1])
-            found[path.stem] = own.over(found.get(path.stem))
-    return found
+            files[path.stem] = own.over(files.get(path.stem))
+    return files
 
 
 def read_device_file(path: Path, name: str = "", *, is_fitted: bool = False) -> DeviceFile:
@@ -215,22 +215,22 @@ def read_device_file(path: Path, name: str = "", *, is_fitted: bool = False) -> 
             f"{path}: source is a text, stand_in is a device name in quotes, default is true or false"
         )
     device = name or path.stem
-    found = {
+    file = {
         key: _constant(path, key, unit, entry, device, is_fitted) for key, unit, entry in _entries(path, data)
     }
-    _require_whole(path, found, is_fitted=is_fitted)
-    return DeviceFile(device, found, source, stand_in, is_default, conditions)
+    _require_whole(path, file, is_fitted=is_fitted)
+    return DeviceFile(device, file, source, stand_in, is_default, conditions)
 
 
 def _conditions(path: Path, table: object) -> dict[str, Any]:
     """What a measurement was made under: texts, numbers, yes and no, by names of its own."""
-    found = _table(path, CONDITIONS, table)
-    for key, value in found.items():
+    conditions = _table(path, CONDITIONS, table)
+    for key, value in conditions.items():
         if not isinstance(value, str | int | float):
             raise DescriptionError(
                 f"{path}: field '{CONDITIONS}.{key}' is {shown(value)}; write a text or a number"
             )
-    return dict(found)
+    return dict(conditions)
 
 
 def _entries(path: Path, data: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
@@ -316,7 +316,7 @@ def _require_value(path: Path, name: str, unit: str, value: Any) -> None:
         is_right, wanted = isinstance(value, bool), "true or false"
     elif unit == "shares":
         is_right = isinstance(value, list) and all(
-            type(one) in (int, float) and 0 <= one <= 1 for one in value
+            type(entry) in (int, float) and 0 <= entry <= 1 for entry in value
         )
         wanted = "a list of numbers from 0 to 1"
     elif unit in WHOLE_UNITS:
@@ -340,12 +340,12 @@ def _date(path: Path, name: str, value: Any) -> str:
         ) from None
 
 
-def _require_whole(path: Path, found: Mapping[str, Constant], *, is_fitted: bool) -> None:
+def _require_whole(path: Path, constants: Mapping[str, Constant], *, is_fitted: bool) -> None:
     """Sections that only work as a whole are there as a whole; a fit may replace one constant of a memory."""
     for section, keys in WHOLE.items():
         if is_fitted and section == "memory":
             continue
-        have = [key for key in keys if f"{section}.{key}" in found]
+        have = [key for key in keys if f"{section}.{key}" in constants]
         lacking = [key for key in keys if key not in have]
         if have and lacking:
             raise DescriptionError(
@@ -353,6 +353,6 @@ def _require_whole(path: Path, found: Mapping[str, Constant], *, is_fitted: bool
                 f"({', '.join(keys)}) or none of it"
             )
     for section, needed in () if is_fitted else NEEDS.items():
-        missing = [name for name in needed if name not in found]
-        if missing and any(name.startswith(f"{section}.") for name in found):
+        missing = [name for name in needed if name not in constants]
+        if missing and any(name.startswith(f"{section}.") for name in constants):
             raise DescriptionError(f"{path}: field '{missing[0]}' is missing; [{section}] goes with it")

@@ -136,7 +136,7 @@ class DeviceCosts:
 
     def defaults_in(self, *sections: str) -> tuple[Constant, ...]:
         """Constants of these sections of a device file that were measured on another device."""
-        return tuple(one for one in self.defaults if one.section in sections)
+        return tuple(default for default in self.defaults if default.section in sections)
 
     def gain(self, blocks_per_sm: int) -> float:
         """`CostModel.clock_gain` of kernels; 0 where several blocks keep an SM busy most of the time."""
@@ -151,8 +151,8 @@ class DeviceCosts:
 
 
 def _all_memory_bound(pipeline: Pipeline, device: Device) -> bool:
-    found = [stage.work.is_memory_bound(device) for stage in pipeline.stages]
-    known = [is_bound for is_bound in found if is_bound is not None]
+    result = [stage.work.is_memory_bound(device) for stage in pipeline.stages]
+    known = [is_bound for is_bound in result if is_bound is not None]
     return bool(known) and all(known)
 
 
@@ -185,8 +185,8 @@ def _state_of(name: str) -> tuple[int, int] | None:
     """What changes when a user's own file does; None for other devices, and for a file that is gone."""
     if not devices.is_user_file(name) or not Path(name).is_file():
         return None
-    found = Path(name).stat()
-    return found.st_mtime_ns, found.st_size
+    status = Path(name).stat()
+    return status.st_mtime_ns, status.st_size
 
 
 def law_of(law: type[L], device_name: str) -> L | None:
@@ -197,8 +197,8 @@ def law_of(law: type[L], device_name: str) -> L | None:
 @cache
 def _law_of(law: Any, device_name: str) -> CostLaw | None:
     own = {name: constant.value for name, constant in own_file(device_name).constants.items()}
-    found: CostLaw | None = law.of(own, costs_of(device_name).values)
-    return found
+    cost_law: CostLaw | None = law.of(own, costs_of(device_name).values)
+    return cost_law
 
 
 def law_of_stage(stage: Stage, device: Device) -> CostLaw | None:
@@ -223,12 +223,12 @@ def with_host_sync(known: DeviceCosts) -> DeviceCosts:
 
 
 def _default_name(files: Mapping[str, DeviceFile]) -> str:
-    found = [name for name, file in files.items() if file.is_default]
-    if len(found) != 1:
+    result = [name for name, file in files.items() if file.is_default]
+    if len(result) != 1:
         raise DescriptionError(
-            f"{FOLDERS[-1]}: default = true is in {found or 'no file'}; write it in one file"
+            f"{FOLDERS[-1]}: default = true is in {result or 'no file'}; write it in one file"
         )
-    return found[0]
+    return result[0]
 
 
 @cache
@@ -242,22 +242,22 @@ def _costs_of(name: str, folders: tuple[Path, ...], _state: tuple[int, int] | No
                 f"{folders[-1] / name}.toml: stand_in is {other!r}; known are {', '.join(files)}"
             )
         left_out = NEVER if other in stand_ins else NOT_BY_DEFAULT
-        theirs = {key: one for key, one in files[other].constants.items() if key not in left_out}
+        theirs = {key: constant for key, constant in files[other].constants.items() if key not in left_out}
         constants = theirs | constants
     default = _default_name(files)
     if own is None or devices.is_user_file(name):  # the files that ship say all that is known of their device
         scaled = scaled_constants(name, default, files[default].constants)
-        constants |= {key: one for key, one in scaled.items() if key not in constants}
-    defaults = tuple(one for one in constants.values() if one.device != name)
-    return _built({key: one.value for key, one in constants.items()}, defaults)
+        constants |= {key: entry for key, entry in scaled.items() if key not in constants}
+    defaults = tuple(constant for constant in constants.values() if constant.device != name)
+    return _built({key: constant.value for key, constant in constants.items()}, defaults)
 
 
 def _products_of(name: str) -> list[str]:
     """The catalogued product that a user's own file is of, where anything is known of one."""
     if not devices.is_user_file(name) or not Path(name).is_file():
         return []
-    found = {devices.catalogue_name(driver) for driver in devices.driver_names(name)}
-    return sorted(found & device_files(FOLDERS).keys())[:1]
+    products = {devices.catalogue_name(driver) for driver in devices.driver_names(name)}
+    return sorted(products & device_files(FOLDERS).keys())[:1]
 
 
 def _built(values: Mapping[str, Any], defaults: tuple[Constant, ...]) -> DeviceCosts:
@@ -287,17 +287,17 @@ def _built(values: Mapping[str, Any], defaults: tuple[Constant, ...]) -> DeviceC
 
 def _backends(values: Mapping[str, Any]) -> dict[tuple[str, str], BackendCosts]:
     """Costs by backend and schedule, from names such as "backends.NAME.tile.post_ns"."""
-    found: dict[tuple[str, str], BackendCosts] = {}
+    backend_costses: dict[tuple[str, str], BackendCosts] = {}
     for name, value in values.items():
         section, _, rest = name.partition(".")
         if section == BACKENDS:
             backend, schedule, key = rest.split(".", 2)
-            one = found.setdefault((backend, schedule), BackendCosts({}, {}))
+            kept = backend_costses.setdefault((backend, schedule), BackendCosts({}, {}))
             group, _, case = key.partition(".")
             if group == RATIOS:
-                found[backend, schedule] = replace(
-                    one, tile_time_ratios={**one.tile_time_ratios, case: value}
+                backend_costses[backend, schedule] = replace(
+                    kept, tile_time_ratios={**kept.tile_time_ratios, case: value}
                 )
             else:
-                found[backend, schedule] = replace(one, overheads={**one.overheads, key: value})
-    return found
+                backend_costses[backend, schedule] = replace(kept, overheads={**kept.overheads, key: value})
+    return backend_costses

@@ -74,12 +74,12 @@ def slowdowns(
 
     is_alone = np.array([info.blocks_per_sm == 1 for info in trace.header.stages])[trace.stage]
     if is_alone.all() or not is_alone.any():
-        found = bent(memory.sharpness if is_alone.all() else memory.shared_sharpness)
+        places = bent(memory.sharpness if is_alone.all() else memory.shared_sharpness)
     else:
-        found = np.where(is_alone, bent(memory.sharpness), bent(memory.shared_sharpness))
+        places = np.where(is_alone, bent(memory.sharpness), bent(memory.shared_sharpness))
     if before is None or is_cut:
-        return found
-    return 1.0 + (found - 1.0) * _unevenness(len(trace))
+        return places
+    return 1.0 + (places - 1.0) * _unevenness(len(trace))
 
 
 def _drifted(reads: Reads, trace: Trace, before: FloatArray) -> Reads:

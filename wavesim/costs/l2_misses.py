@@ -78,11 +78,13 @@ def reads_of(trace: Trace, pipeline: Pipeline) -> Reads:
     begin, end = _k_range(trace, pipeline)
     start, end_ns = working_span(trace)
     ns_per_k = (end_ns - start) / (end - begin)
-    found = _operands(trace, pipeline, begin, end)
+    operands = _operands(trace, pipeline, begin, end)
     at_ns = [np.zeros(0)]
-    for row, from_k in found.places:
+    for row, from_k in operands.places:
         at_ns += [(start[row] + from_k * ns_per_k[row]).ravel()] * 2
-    return Reads(np.concatenate(at_ns), found.depth, found.row, found.slab, found.size_bytes, ns_per_k)
+    return Reads(
+        np.concatenate(at_ns), operands.depth, operands.row, operands.slab, operands.size_bytes, ns_per_k
+    )
 
 
 def working_span(trace: Trace) -> tuple[IntArray, IntArray]:
@@ -144,7 +146,7 @@ def _joined(stages: Sequence[_StageBlocks], parts: Sequence["_Parts"]) -> _Opera
         for panel, size_bytes in zip((np.array(y), np.array(x) + grid.y), part.size_bytes, strict=True):
             slab = (first + panel * _slabs(panels))[part.block] + part.slab
             each = (part.depth, row, slab, size_bytes)
-            columns.append([np.broadcast_to(one, slab.shape).ravel() for one in each])
+            columns.append([np.broadcast_to(entry, slab.shape).ravel() for entry in each])
         places.append((row, part.from_k))
         first += _slabs(panels) * (grid.x + grid.y)
     joined = [np.concatenate(column) for column in zip(*columns, strict=True)]

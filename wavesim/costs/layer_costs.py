@@ -44,7 +44,7 @@ def costs_of_stages(pipeline: Pipeline, device: Device, *, schedule: str = "tile
     # The clock is that of a tile per block: the same tensor work in about the same time.
     ghz = load_ghz_of(pipeline, device)
     times = _times(pipeline, device, is_persistent=is_persistent)
-    tile_ns = {name: one.tile_ns(ghz) for name, one in times.items()}
+    tile_ns = {name: time.tile_ns(ghz) for name, time in times.items()}
     clock = _plan_clock(pipeline, device, ghz, times)
     return CostModel(tile_ns, sharing=_sharing(pipeline, device), plan_clock=clock, **overheads)
 
@@ -76,8 +76,8 @@ def _law(stage: Stage, device: Device) -> CostLaw:
 
 def _laws(pipeline: Pipeline, device: Device) -> list[CostLaw]:
     """Of all stages of which one is known."""
-    found = (law_of_stage(stage, device) for stage in pipeline.stages)
-    return [law for law in found if law is not None]
+    laws = (law_of_stage(stage, device) for stage in pipeline.stages)
+    return [law for law in laws if law is not None]
 
 
 def _sharing(pipeline: Pipeline, device: Device) -> tuple[float, ...]:
@@ -110,7 +110,7 @@ def overheads_of_stages(pipeline: Pipeline, device: Device, *, is_persistent: bo
     loops = {stage.name: stage.work.main_loop for stage in pipeline.stages}
     return {
         **shared,
-        "stage_overheads": {name: one for name, one in own.items() if one},
+        "stage_overheads": {name: entry for name, entry in own.items() if entry},
         "stays": stays,
         "main_loops": {name: loop for name, loop in loops.items() if loop is not None},
     }
@@ -142,8 +142,8 @@ def _staying() -> frozenset[str]:
 def load_clock_of(device_name: str) -> LoadClock | None:
     """Of layers on a device; None where none were recorded under load."""
     constants = own_file(device_name).constants
-    found = [float(constants[key].value) for key in LAYER_CLOCK if key in constants]
-    return LoadClock(*found) if len(found) == len(LAYER_CLOCK) else None
+    clock = [float(constants[key].value) for key in LAYER_CLOCK if key in constants]
+    return LoadClock(*clock) if len(clock) == len(LAYER_CLOCK) else None
 
 
 def _clock_ghz(pipeline: Pipeline, device: Device, times: dict[str, StageTimes]) -> float:

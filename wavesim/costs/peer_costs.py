@@ -102,14 +102,14 @@ class PeerCosts:
             return 0
         return round(
             min(
-                one.in_a_row_ns + self._ns(one, kind, size, ranks, link_factor)
-                for one in self.protocols.values()
+                protocol.in_a_row_ns + self._ns(protocol, kind, size, ranks, link_factor)
+                for protocol in self.protocols.values()
             )
         )
 
     def alone_ns(self, kind: str, size: int, ranks: int) -> int:
         """The same with nothing before it, by the protocol that is then fastest."""
-        return round(min(self._ns(one, kind, size, ranks, 1.0) for one in self.protocols.values()))
+        return round(min(self._ns(protocol, kind, size, ranks, 1.0) for protocol in self.protocols.values()))
 
     def add_ns(self, moved: int) -> int:
         """A tile's parts read, added and the sum written, `moved` bytes in all, on one SM."""
@@ -122,10 +122,10 @@ class PeerCosts:
         """
         return round(self.direct[name].time_ns(size, ranks, link) - link.flag_ns)
 
-    def _ns(self, one: RingProtocol, kind: str, size: int, ranks: int, link_factor: float) -> float:
+    def _ns(self, ring_protocol: RingProtocol, kind: str, size: int, ranks: int, link_factor: float) -> float:
         steps = ROUNDS[kind] * (ranks - 1)
         rate = self.collective_bytes_per_s * link_factor
-        return one.time_ns(steps, steps / ranks * size, rate)
+        return ring_protocol.time_ns(steps, steps / ranks * size, rate)
 
 
 @cache
@@ -137,7 +137,7 @@ def peer_costs_of(device: str) -> PeerCosts:
             f"no collective was measured on {shown(device)}; known are {', '.join(known)}. Choose one of "
             "them, or one GPU"
         )
-    found = dict(known[device])
-    protocols = {name: RingProtocol(**values) for name, values in found.pop("protocols").items()}
-    direct = {name: DirectKernel(**values) for name, values in found.pop("direct").items()}
-    return PeerCosts(protocols=protocols, direct=direct, **found)
+    costs = dict(known[device])
+    protocols = {name: RingProtocol(**values) for name, values in costs.pop("protocols").items()}
+    direct = {name: DirectKernel(**values) for name, values in costs.pop("direct").items()}
+    return PeerCosts(protocols=protocols, direct=direct, **costs)

@@ -35,8 +35,8 @@ def scaled_constants(name: str, default_name: str, constants: Mapping[str, Const
     }
 
 
-def _scaled(one: Constant, figure: str, ours: Device, theirs: Device) -> Constant:
+def _scaled(constant: Constant, figure: str, ours: Device, theirs: Device) -> Constant:
     if not figure:
-        return one
-    value = one.value * getattr(ours, figure) / getattr(theirs, figure)
-    return replace(one, value=round(value), scaled_by=figure)
+        return constant
+    value = constant.value * getattr(ours, figure) / getattr(theirs, figure)
+    return replace(constant, value=round(value), scaled_by=figure)

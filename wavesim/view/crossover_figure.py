@@ -72,7 +72,7 @@ def gains_over_rows(
     styles = {way: (palette.stage_colour(i), DASHES[i // count % 4]) for i, way in enumerate(gains)}
     data: list[Props] = []
     for way, steps in gains.items():
-        data += _series(way, steps, *styles[way], palette, is_taken=any(one.way == way for one in chosen))
+        data += _series(way, steps, *styles[way], palette, is_taken=any(entry.way == way for entry in chosen))
     size = (width, head.height + PLOT_HEIGHT + BOTTOM)
     layout = base_layout(palette, head, size, (LEFT, RIGHT, head.height, BOTTOM))
     first, last = chosen[0].m_from, chosen[-1].m_to
@@ -80,10 +80,14 @@ def gains_over_rows(
         "xaxis": axis(palette, "rows M", range=[first, last], anchor="y2"),
         "yaxis": axis(palette, "gain over stream sync, points", domain=GAINS, zeroline=True),
         "yaxis2": {"domain": STRIP, "range": [0, 1], "visible": False, "fixedrange": True},
-        "shapes": [_block(one, styles[one.way], palette) for one in chosen],
+        "shapes": [_block(entry, styles[entry.way], palette) for entry in chosen],
         "annotations": [
             *layout.get("annotations", []),
-            *(_label(one, palette) for one in chosen if one.m_to - one.m_from > NARROW * (last - first)),
+            *(
+                _label(entry, palette)
+                for entry in chosen
+                if entry.m_to - entry.m_from > NARROW * (last - first)
+            ),
             note("taken:", palette, xref="paper", x=-0.005, xanchor="right", yref="paper", y=STRIP[1] / 2),
         ],
     }
@@ -126,15 +130,15 @@ def _series(
     return [band, line] if is_taken else [line]
 
 
-def _block(one: ChosenWay, style: tuple[str, str], theme: Theme) -> Props:
+def _block(chosen: ChosenWay, style: tuple[str, str], theme: Theme) -> Props:
     """A rectangle of the strip; a dashed way's edge is dashed too."""
     colour, dash = style
     return {
         "type": "rect",
         "xref": "x",
         "yref": "y2",
-        "x0": one.m_from - 0.5,
-        "x1": one.m_to + 0.5,
+        "x0": chosen.m_from - 0.5,
+        "x1": chosen.m_to + 0.5,
         "y0": 0,
         "y1": 1,
         "fillcolor": theme.translucent(colour, 0.35),
@@ -142,14 +146,14 @@ def _block(one: ChosenWay, style: tuple[str, str], theme: Theme) -> Props:
     }
 
 
-def _label(one: ChosenWay, theme: Theme) -> Props:
+def _label(chosen: ChosenWay, theme: Theme) -> Props:
     return note(
-        one.way.partition(" ")[0],
+        chosen.way.partition(" ")[0],
         theme,
         11,
         xref="x",
         yref="y2",
-        x=(one.m_from + one.m_to) / 2,
+        x=(chosen.m_from + chosen.m_to) / 2,
         y=0.5,
         xanchor="center",
         yanchor="middle",
@@ -161,35 +165,35 @@ PEER_HEIGHT = 380
 PEER_HOVER = Markup("<b>{}</b> at %{{x:,}} rows: %{{y:.2f}} times, %{{customdata:,.0f}} µs<extra></extra>")
 
 
-def times_as_fast_over_rows(found: PeerCrossover, source: str, theme: str | Theme = "light") -> "Figure":
+def times_as_fast_over_rows(crossover: PeerCrossover, source: str, theme: str | Theme = "light") -> "Figure":
     """A line per way, thick where the table takes it somewhere; `source` says what times rest on."""
     palette = find_theme(theme)
-    head = heading(title_of(found), source, WIDTH - LEFT - RIGHT)
-    taken = {row.way for row in found.table}
-    words = list(dict.fromkeys(word for size in found.sizes for word in size.times_ns))
-    data = [_peer_line(found, word, i, palette, is_taken=word in taken) for i, word in enumerate(words)]
+    head = heading(title_of(crossover), source, WIDTH - LEFT - RIGHT)
+    taken = {row.way for row in crossover.table}
+    words = list(dict.fromkeys(word for size in crossover.sizes for word in size.times_ns))
+    data = [_peer_line(crossover, word, i, palette, is_taken=word in taken) for i, word in enumerate(words)]
     size = (WIDTH, head.height + PEER_HEIGHT + BOTTOM)
     layout = base_layout(palette, head, size, (LEFT, RIGHT, head.height, BOTTOM))
-    at = [one.m for one in found.sizes]
+    at = [entry.m for entry in crossover.sizes]
     layout |= {
         "xaxis": axis(palette, "rows M", type="log", tickvals=at, ticktext=[f"{m:,}" for m in at]),
         "yaxis": axis(palette, "times as fast as one after the other", rangemode="tozero"),
-        "annotations": [*layout.get("annotations", []), *(_taken_text(found, palette))],
+        "annotations": [*layout.get("annotations", []), *(_taken_text(crossover, palette))],
     }
     return figure_of(data, layout)
 
 
-def title_of(found: PeerCrossover) -> str:
+def title_of(crossover: PeerCrossover) -> str:
     """The finding: from where on tiles beat what a library has."""
-    on = f"{found.name} on {found.gpus} GPUs ({found.device})"
-    if found.pays_from is None:
-        return f"{on}: up to {found.sizes[-1].m:,} rows a library's way is as fast as any"
-    return f"{on}: tiles that leave as they are made pay from {found.pays_from:,} rows on"
+    on = f"{crossover.name} on {crossover.gpus} GPUs ({crossover.device})"
+    if crossover.pays_from is None:
+        return f"{on}: up to {crossover.sizes[-1].m:,} rows a library's way is as fast as any"
+    return f"{on}: tiles that leave as they are made pay from {crossover.pays_from:,} rows on"
 
 
-def _peer_line(found: PeerCrossover, word: str, index: int, theme: Theme, *, is_taken: bool) -> Props:
+def _peer_line(crossover: PeerCrossover, word: str, index: int, theme: Theme, *, is_taken: bool) -> Props:
     count = len(theme.stages)
-    known = [size for size in found.sizes if word in size.times_ns]
+    known = [size for size in crossover.sizes if word in size.times_ns]
     return {
         "type": "scatter",
         "mode": "lines+markers",
@@ -207,7 +211,7 @@ def _peer_line(found: PeerCrossover, word: str, index: int, theme: Theme, *, is_
     }
 
 
-def _taken_text(found: PeerCrossover, theme: Theme) -> list[Props]:
+def _taken_text(crossover: PeerCrossover, theme: Theme) -> list[Props]:
     """The table's ways in words, under the axis."""
-    words = "; ".join(f"{span_text(row.m_from, row.m_to)}: {row.way}" for row in found.table)
+    words = "; ".join(f"{span_text(row.m_from, row.m_to)}: {row.way}" for row in crossover.table)
     return [note(f"taken: {words}", theme, 12, xref="paper", x=0, yref="paper", y=0.0, yshift=4)]

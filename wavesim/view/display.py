@@ -32,11 +32,11 @@ def _shown(*parts: Markup) -> str:
 
 def _colours(theme: Theme) -> str:
     names = ("ink", "muted", "grid", "waiting", "waiting_hatch", "idle", "idle_hatch")
-    found = {name.replace("_", "-"): getattr(theme, name) for name in names}
-    found |= {f"stage{index}": colour for index, colour in enumerate(theme.stages)}
+    colours = {name.replace("_", "-"): getattr(theme, name) for name in names}
+    colours |= {f"stage{index}": colour for index, colour in enumerate(theme.stages)}
     is_dark = theme is DARK
-    found |= {"if-light": "none" if is_dark else "inline", "if-dark": "inline" if is_dark else "none"}
-    return "".join(f"--{name}:{value};" for name, value in found.items())
+    colours |= {"if-light": "none" if is_dark else "inline", "if-dark": "inline" if is_dark else "none"}
+    return "".join(f"--{name}:{value};" for name, value in colours.items())
 
 
 def _style() -> str:

@@ -88,8 +88,8 @@ def _page(body: Markup, theme: str, width: int) -> Markup:
 
 def _chromium() -> str:
     for name in CHROMIUM_NAMES:
-        if found := shutil.which(name):
-            return found
+        if program := shutil.which(name):
+            return program
     raise DeviceError(
         "PNG and SVG are drawn by Chromium, and none is installed (Debian: apt-get install chromium). "
         "Save as .html instead, and use the picture's own PNG and SVG buttons in any browser"
@@ -108,10 +108,10 @@ def _svg_of(browser: str, folder: Path, body: Markup, theme: str, width: int) ->
         "--dump-dom",
         page.as_uri(),
     )
-    found = FOUND.search(dump)
-    if found is None:
+    match = FOUND.search(dump)
+    if match is None:
         raise DeviceError(f"{browser} drew no picture; save as .html and look at its console")
-    return Markup(unquote(found[1]))
+    return Markup(unquote(match[1]))
 
 
 def _screenshot(browser: str, folder: Path, svg: Markup) -> bytes:

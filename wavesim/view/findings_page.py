@@ -55,7 +55,9 @@ def write_findings(path: str | Path, report: LintReport) -> Path:
 def findings_html(report: LintReport) -> Markup:
     """The page as HTML."""
     archs = ", ".join(
-        dict.fromkeys(f"{WORDS[one.language]} for {one_line(one.arch, 40)}" for one in report.listings)
+        dict.fromkeys(
+            f"{WORDS[listing.language]} for {one_line(listing.arch, 40)}" for listing in report.listings
+        )
     )
     kernels = sum(len(listing.kernels) for listing in report.listings)
     lead = f"{kernels} kernel{'s' * (kernels != 1)}, {archs}; read in {report.seconds:.2f} s."
@@ -93,7 +95,7 @@ def _verdict(word: str) -> Verdict:
 
 def _kernel(report: LintReport, part: KernelReport) -> Markup:
     """A kernel's heading, its listing, and its findings."""
-    words = [WORDS[one.language] for one in report.listings if one.where == part.where]
+    words = [WORDS[entry.language] for entry in report.listings if entry.where == part.where]
     where = ", ".join([part.where, *words[:1]])
     heading = element(
         "h2", element("span", MARKS[part.verdict], class_=f"mark {part.verdict}"), f" {part.kernel}"
@@ -157,7 +159,9 @@ class _Places:
     """The index of an instruction in its kernel, by its line and text; None for one of another kernel."""
 
     def __init__(self, instructions: Sequence[Instruction]) -> None:
-        self._known = {(one.listing_line, one.text): at for at, one in enumerate(instructions)}
+        self._known = {
+            (instruction.listing_line, instruction.text): at for at, instruction in enumerate(instructions)
+        }
 
     def of(self, instruction: Instruction | None) -> int | None:
         return None if instruction is None else self._known.get((instruction.listing_line, instruction.text))
@@ -192,16 +196,16 @@ def _fold(rows: Sequence[Markup], count: int) -> Markup:
 
 def _marks(places: _Places, findings: Sequence[Finding]) -> dict[int, str]:
     """The verdict of what findings are about, the worst of several, and "" for what their reasons name."""
-    found: dict[int, str] = {}
+    marks: dict[int, str] = {}
     for finding in reversed(findings):  # worst first, so that the worst is noted last
-        for one in finding.others:
-            at = places.of(one)
+        for other in finding.others:
+            at = places.of(other)
             if at is not None:
-                found.setdefault(at, "")
+                marks.setdefault(at, "")
         at = places.of(finding.instruction)
         if at is not None:
-            found[at] = finding.verdict
-    return found
+            marks[at] = finding.verdict
+    return marks
 
 
 def _row(code: KernelCode, at: int, verdict: str | None, labels: Sequence[str]) -> Markup:
@@ -228,16 +232,16 @@ def _coloured(instruction: Instruction) -> Markup:
     text = one_line(instruction.text.strip(), LONGEST)
     parts: list[str] = []
     end = 0
-    for found in ORDERING.finditer(text):
-        parts += [text[end : found.start()], element("b", found[0])]
-        end = found.end()
+    for match in ORDERING.finditer(text):
+        parts += [text[end : match.start()], element("b", match[0])]
+        end = match.end()
     return Markup("").join([*parts, text[end:]])
 
 
 def _note(finding: Finding, places: _Places) -> Markup:
     """The reason, beside its line; the script puts it there and draws its arrows."""
     at = places.of(finding.instruction)
-    others = [places.of(one) for one in finding.others[:MOST_ARROWS]]
+    others = [places.of(other) for other in finding.others[:MOST_ARROWS]]
     line = "" if finding.instruction is None else f", line {finding.instruction.listing_line}"
     return element(
         "article",
@@ -252,7 +256,7 @@ def _note(finding: Finding, places: _Places) -> Markup:
         class_=f"reason {finding.verdict}",
         tabindex="0",
         data_at=None if at is None else f"{at}",
-        data_others=" ".join(f"{one}" for one in others if one is not None),
+        data_others=" ".join(f"{other}" for other in others if other is not None),
     )
 
 

@@ -145,9 +145,9 @@ def small_panels(  # noqa: PLR0913  # named settings of one picture
     for index, panel in enumerate(panels):
         _place(layout, panel, index, places, scale, palette)
         for order, series in enumerate(panel.series):
-            named = {one["name"] for one in data if one["showlegend"]}
+            named = {entry["name"] for entry in data if entry["showlegend"]}
             drawn = _drawn(series, index, scale, palette, has_key=series.name not in named)
-            data += [{**one, "legendrank": order} for one in drawn]
+            data += [{**entry, "legendrank": order} for entry in drawn]
     layout["annotations"].append(_below(size_name, palette))
     return figure_of(data, layout)
 

@@ -41,7 +41,8 @@ def scene_of_peers(trace: Trace, baseline_ns: int, link: Link) -> dict[str, Any]
         "names": names,
         "blocks": blocks,
         "links": [
-            _link(trace, one, (one + 1) % head.device_count, link, origin, end_ns) for one in range(drawn)
+            _link(trace, entry, (entry + 1) % head.device_count, link, origin, end_ns)
+            for entry in range(drawn)
         ],
         "byLibrary": _spans((ready, end) for _, kind, _, ready, end, *_ in blocks if kind == LIBRARY),
         "arrows": _arrows(trace, drawn, origin),
@@ -82,10 +83,10 @@ def _blocks(trace: Trace, kinds: list[int], rows: int, origin: int) -> list[list
     ]
 
 
-def _spans(found: Iterable[tuple[int, int]]) -> list[list[int]]:
+def _spans(result: Iterable[tuple[int, int]]) -> list[list[int]]:
     """[start, end] of what these cover together, in the order of time."""
     spans: list[list[int]] = []
-    for start, end in sorted(found):
+    for start, end in sorted(result):
         if spans and start <= spans[-1][1]:
             spans[-1][1] = max(end, spans[-1][1])
         else:
@@ -103,25 +104,25 @@ def _link(trace: Trace, source: int, target: int, link: Link, origin: int, end_n
         for place in range(max(0, int(first)), min(MOST_POINTS, int(last) + 1)):
             used[place] += rate * max(0.0, min(last, place + 1) - max(first, place))
     most = link.most("write") / 1e9
-    return {"name": f"GPU {source} to {target}", "used": [round(min(1.0, one / most), 3) for one in used]}
+    return {"name": f"GPU {source} to {target}", "used": [round(min(1.0, entry / most), 3) for entry in used]}
 
 
 def _arrows(trace: Trace, gpus: int, origin: int) -> list[list[int]]:
     """[row it leaves, start, GPU it reaches, end] of a few transfers between the drawn GPUs."""
-    found = trace.transfers
-    if found is None or gpus < MOST_DRAWN:
+    arrows = trace.transfers
+    if arrows is None or gpus < MOST_DRAWN:
         return []
     chosen: list[int] = []
     for target in range(gpus):
-        inside = ((found.source < gpus) & (found.target == target)).nonzero()[0].tolist()
+        inside = ((arrows.source < gpus) & (arrows.target == target)).nonzero()[0].tolist()
         step = max(1, len(inside) // ARROWS_PER_GPU)
         chosen += inside[step // 2 :: step]
     return [
         [
-            int(trace.sm[found.block[one]]),
-            int(found.start_ns[one]) - origin,
-            int(found.target[one]),
-            int(found.end_ns[one]) - origin,
+            int(trace.sm[arrows.block[entry]]),
+            int(arrows.start_ns[entry]) - origin,
+            int(arrows.target[entry]),
+            int(arrows.end_ns[entry]) - origin,
         ]
-        for one in sorted(chosen)
+        for entry in sorted(chosen)
     ]

@@ -44,13 +44,13 @@ def find_last_producers(trace: Trace, pipeline: Pipeline | None = None) -> dict[
     for block, tile in enumerate(tiles):
         if tile not in last or ends[block] > ends[last[tile]]:
             last[tile] = block
-    found = {}
+    producers = {}
     for block, (stage, x, y) in enumerate(tiles):
         dependency = pipeline.dependency_of(names[stage])
         if dependency is not None:
             reads = [last[names.index(name), *tile] for name, tile in dependency.producer_tiles(x, y)]
-            found[block] = max(reads, key=ends.__getitem__)
-    return found
+            producers[block] = max(reads, key=ends.__getitem__)
+    return producers
 
 
 def _catalogued(trace: Trace) -> Pipeline | None:
@@ -198,7 +198,7 @@ def _spans(trace: Trace, origin: int) -> Iterator[tuple[int, str, int, int]]:
 def _links(trace: Trace, index: int, origin: int) -> Iterator[Event]:
     """A counter per direction of each link, in GB/s."""
     devices = range(trace.header.device_count)
-    for source, target in ((one, other) for one in devices for other in devices if one != other):
+    for source, target in ((first, second) for first in devices for second in devices if first != second):
         name, place = f"GB/s, GPU {source} to {target}", {"pid": index * MOST_SMS + EVENTS_PID, "tid": 0}
         for time, rate in link_rates(trace, source, target):
             counted = {"GB/s": round(rate, 3)}
@@ -207,18 +207,18 @@ def _links(trace: Trace, index: int, origin: int) -> Iterator[Event]:
 
 def _transfers(trace: Trace, pids: list[int], index: int, origin: int) -> Iterator[Event]:
     """What crosses between GPUs: a slice where it arrives, and an arrow to it from the block that sent it."""
-    found = trace.transfers
-    if found is None or not found.block.size:
+    result = trace.transfers
+    if result is None or not result.block.size:
         return
     per_device = trace.header.sm_count // trace.header.device_count
     base = index * MOST_SMS + ARRIVALS_PID
-    for device in sorted(set(found.target.tolist())):
+    for device in sorted(set(result.target.tolist())):
         yield _meta("process_name", base - device, name=f"{trace.header.source}: arrives at GPU {device}")
         first = index * MOST_SMS + device * per_device
         yield _meta("process_sort_index", base - device, sort_index=first)
-    lanes = _lanes(found)
-    columns = (found.block, found.source, found.target, found.start_ns - origin, found.end_ns - origin)
-    rows = zip(lanes, found.bytes.tolist(), *(column.tolist() for column in columns), strict=True)
+    lanes = _lanes(result)
+    columns = (result.block, result.source, result.target, result.start_ns - origin, result.end_ns - origin)
+    rows = zip(lanes, result.bytes.tolist(), *(column.tolist() for column in columns), strict=True)
     for number, (lane, size, block, source, target, start, end) in enumerate(rows):
         place = {"pid": base - target, "tid": lane}
         name = f"from GPU {source}, {size:,} bytes"
@@ -231,13 +231,13 @@ def _transfers(trace: Trace, pids: list[int], index: int, origin: int) -> Iterat
         yield {"ph": "f", "bp": "e", **flow, **place, "ts": max(start, end - 1) / 1000}
 
 
-def _lanes(found: Transfers) -> list[int]:
+def _lanes(transfers: Transfers) -> list[int]:
     """A lane for each transfer, in which no other of its receiver is under way."""
     free: dict[int, list[int]] = {}  # by receiver: when each lane is free
-    lanes = [0] * len(found.block)
-    for number in sorted(range(len(lanes)), key=lambda one: int(found.start_ns[one])):
-        ends = free.setdefault(int(found.target[number]), [])
-        start, end = int(found.start_ns[number]), int(found.end_ns[number])
+    lanes = [0] * len(transfers.block)
+    for number in sorted(range(len(lanes)), key=lambda entry: int(transfers.start_ns[entry])):
+        ends = free.setdefault(int(transfers.target[number]), [])
+        start, end = int(transfers.start_ns[number]), int(transfers.end_ns[number])
         lane = next((place for place, until in enumerate(ends) if until <= start), len(ends))
         ends[lane : lane + 1] = [end]
         lanes[number] = lane

@@ -37,13 +37,13 @@ def scene_of_places(shown: ShownPlaces) -> dict[str, Any]:
         "subtitle": _subtitle(shown),
         "handovers": [
             {
-                "name": one.name,
-                "post": one.post_ns,
-                "hop": one.hop_ns,
-                "look": one.look_ns,
-                "source": one.source,
+                "name": place.name,
+                "post": place.post_ns,
+                "hop": place.hop_ns,
+                "look": place.look_ns,
+                "source": place.source,
             }
-            for one in shown.places
+            for place in shown.places
         ],
         "runs": [{"name": name, "ns": ns, "points": runs.gain_points(ns)} for name, ns in rows],
         "told": _told(shown.places),
@@ -67,7 +67,7 @@ def _title(shown: ShownPlaces) -> str:
 
 
 def _told(places: Sequence[WaitingPlace]) -> str:
-    return "hand-over: " + "; ".join(f"{one.name}, {one.source}" for one in places)
+    return "hand-over: " + "; ".join(f"{place.name}, {place.source}" for place in places)
 
 
 def _subtitle(shown: ShownPlaces) -> str:

@@ -98,8 +98,8 @@ def _waiting(trace: Trace, row: IntArray, origin: int) -> Segments:
     """Single waits where they were recorded, else each block's whole wait at its start."""
     if trace.waits is not None and trace.waits.block.size:
         waits = trace.waits
-        found = Segments(row[waits.block], waits.start_ns - origin, waits.end_ns - origin, waits.block)
-        return found.longer_than(1)
+        segments = Segments(row[waits.block], waits.start_ns - origin, waits.end_ns - origin, waits.block)
+        return segments.longer_than(1)
     block = np.flatnonzero(trace.wait_ns > 0)
     start = trace.start_ns[block] - origin
     return Segments(row[block], start, start + trace.wait_ns[block], block)

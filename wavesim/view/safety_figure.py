@@ -83,12 +83,12 @@ def safety_parts(pipeline: Pipeline, plan: Plan, device: Device) -> SafetyParts:
 def _cells(sm: int, names: tuple[str, ...], worst: WorstCase) -> list[Cell]:
     """Waiting blocks on top of each other; shares of different resources may add up to more than an SM."""
     scale = 1 / max(1.0, sum(worst.shares[name] for name in names))
-    found, bottom = [], 0.0
+    cells, bottom = [], 0.0
     for name in names:
         height = worst.shares[name] * scale
-        found.append(Cell(sm, name, bottom, height, is_waiting=True))
+        cells.append(Cell(sm, name, bottom, height, is_waiting=True))
         bottom += height
-    return found
+    return cells
 
 
 LEFT, RIGHT, TOP, BOTTOM = 40, 40, 18, 92

@@ -197,12 +197,12 @@ def _curve(shown: ShownLoads) -> list[list[float]]:
 
 def _loads_title(loop: LoadLoop, machine: SmMachine, share: float) -> str:
     flying = in_flight_bytes(loop, machine)
-    found = f"{kib(flying)} in flight: {share:.0%} of the bandwidth".replace("%", " %")
+    title = f"{kib(flying)} in flight: {share:.0%} of the bandwidth".replace("%", " %")
     if share >= FULL_SHARE:
-        return f"{found}. The memory is the limit"
+        return f"{title}. The memory is the limit"
     if flying < loop.in_flight_bytes:
-        return f"{found}. The SM can have no more loads on their way"
-    return f"{found}. The memory waits for loads"
+        return f"{title}. The SM can have no more loads on their way"
+    return f"{title}. The memory waits for loads"
 
 
 def _loads_facts(loop: LoadLoop, machine: SmMachine) -> str:
@@ -279,7 +279,7 @@ def scene_of_access(shown: ShownAccess) -> dict[str, Any]:
 def _access_title(elements: tuple[int | None, ...]) -> str:
     count = wavefronts(elements)
     (banks,) = words_by_bank(elements)
-    used, active = sum(map(bool, banks)), sum(one is not None for one in elements)
+    used, active = sum(map(bool, banks)), sum(element is not None for element in elements)
     if count > 1:
         return f"{count} wavefronts: {used} of {BANKS} banks serve {_plural(active, 'lane')}"
     if active > 1 and used == 1:

@@ -25,24 +25,24 @@ def scene_of_streams(timeline: StreamTimeline, unshared_ns: int | None = None) -
     `unshared_ns` is what the program takes where every stream has a hardware queue of its own.
     """
     rows = _rows(timeline)
-    places = {(one["group"], one["name"]): number for number, one in enumerate(rows)}
-    numbers = {one.name: number for number, one in enumerate(timeline.operations)}
-    colours = {one.name: _colour(one) for one in timeline.program.operations}
+    places = {(row["group"], row["name"]): number for number, row in enumerate(rows)}
+    numbers = {operation.name: number for number, operation in enumerate(timeline.operations)}
+    colours = {operation.name: _colour(operation) for operation in timeline.program.operations}
     return {
         "title": _title(timeline, unshared_ns),
         "subtitle": _subtitle(timeline),
         "endNs": max(1, timeline.end_ns),
         "rows": rows,
-        "operations": [_operation(one, places, numbers, colours) for one in timeline.operations],
+        "operations": [_operation(operation, places, numbers, colours) for operation in timeline.operations],
         "host": [
             {
-                "row": places["host", one.thread],
-                "words": one.call,
-                "start": one.start_ns,
-                "wait": one.wait_ns,
-                "end": one.end_ns,
+                "row": places["host", entry.thread],
+                "words": entry.call,
+                "start": entry.start_ns,
+                "wait": entry.wait_ns,
+                "end": entry.end_ns,
             }
-            for one in timeline.host
+            for entry in timeline.host
         ],
         "blocks": _blocks(timeline, numbers),
         "busy": busy_shares(timeline.blocks, timeline.machine.device.sm_count),
@@ -75,20 +75,20 @@ def _us(time_ns: int) -> str:
 
 def _rows(timeline: StreamTimeline) -> list[dict[str, Any]]:
     """Host threads, streams, queues, engines in that order; SMs are drawn below these."""
-    found = timeline.operations
-    streams = _streams(timeline.program, found)
-    rows = [{"group": "host", "name": one.name} for one in timeline.program.threads]
+    result = timeline.operations
+    streams = _streams(timeline.program, result)
+    rows = [{"group": "host", "name": thread.name} for thread in timeline.program.threads]
     rows += [{"group": "streams", "name": name, "label": LABELS.get(name, name)} for name in streams]
-    queues = sorted({one.queue for one in found}, key=_by_number)
+    queues = sorted({entry.queue for entry in result}, key=_by_number)
     rows += [{"group": "queues", "name": name} for name in queues]
-    engines = {one.engine for one in found if one.kind != "kernel"}
+    engines = {entry.engine for entry in result if entry.kind != "kernel"}
     return rows + [{"group": "engines", "name": name} for name in sorted(engines)]
 
 
 def _streams(program: StreamProgram, operations: Iterable[OperationTimes]) -> list[str]:
     """The default stream first, where anything is on it, then those that the program made and used."""
-    used = {one.stream for one in operations}
-    made = [one.name for one in program.streams]
+    used = {operation.stream for operation in operations}
+    made = [stream.name for stream in program.streams]
     return [*sorted(used - set(made)), *(name for name in made if name in used)]
 
 
@@ -104,31 +104,31 @@ def _colour(call: Any) -> str:
 
 
 def _operation(
-    one: OperationTimes,
+    operation_times: OperationTimes,
     places: dict[tuple[str, str], int],
     numbers: dict[str, int],
     colours: dict[str, str],
 ) -> dict[str, Any]:
     return {
-        "name": one.name,
-        "colour": COLOURS.index(colours[one.name]),
-        "words": WORDS[colours[one.name]],
-        "streamName": one.stream,
-        "queueName": one.queue,
-        "engineName": one.engine,
-        "stream": places["streams", one.stream],
-        "queue": places["queues", one.queue],
-        "engine": places.get(("engines", one.engine), -1),
-        "submitted": one.submitted_ns,
-        "ready": one.ready_ns,
-        "head": one.head_ns,
-        "left": one.left_ns,
-        "start": one.start_ns,
-        "end": one.end_ns,
-        "after": [numbers[name] for name in one.after],
-        "held": numbers.get(one.held_by, -1),
-        "heldBy": one.held_by,
-        "false": one.false_ns,
+        "name": operation_times.name,
+        "colour": COLOURS.index(colours[operation_times.name]),
+        "words": WORDS[colours[operation_times.name]],
+        "streamName": operation_times.stream,
+        "queueName": operation_times.queue,
+        "engineName": operation_times.engine,
+        "stream": places["streams", operation_times.stream],
+        "queue": places["queues", operation_times.queue],
+        "engine": places.get(("engines", operation_times.engine), -1),
+        "submitted": operation_times.submitted_ns,
+        "ready": operation_times.ready_ns,
+        "head": operation_times.head_ns,
+        "left": operation_times.left_ns,
+        "start": operation_times.start_ns,
+        "end": operation_times.end_ns,
+        "after": [numbers[name] for name in operation_times.after],
+        "held": numbers.get(operation_times.held_by, -1),
+        "heldBy": operation_times.held_by,
+        "false": operation_times.false_ns,
     }
 
 
@@ -136,13 +136,16 @@ def _blocks(timeline: StreamTimeline, numbers: dict[str, int]) -> list[list[int]
     """[operation, SM, row within the SM, start, end] where SMs have rows of their own, else nothing."""
     if timeline.machine.device.sm_count > MOST_SM_ROWS:
         return []
-    return [[numbers[one.operation], one.sm, one.slot, one.start_ns, one.end_ns] for one in timeline.blocks]
+    return [
+        [numbers[block.operation], block.sm, block.slot, block.start_ns, block.end_ns]
+        for block in timeline.blocks
+    ]
 
 
 def busy_shares(blocks: Iterable[BlockSpan], sm_count: int) -> list[list[float]]:
     """[time, share of the SMs that hold a block], from each time on."""
     changes = sorted(
-        change for one in blocks for change in ((one.start_ns, 1, one.sm), (one.end_ns, -1, one.sm))
+        change for block in blocks for change in ((block.start_ns, 1, block.sm), (block.end_ns, -1, block.sm))
     )
     held = [0] * sm_count
     busy, steps = 0, [[0.0, 0.0]]
@@ -172,7 +175,7 @@ def scene_of_launches(timeline: LaunchTimeline) -> dict[str, Any]:
         "mostPending": timeline.most_pending,
         "pending": thinned(timeline.pending, end_ns),
         "lost": _lost(timeline.grids, end_ns),
-        "grids": [_grid(one) for one in shown],
+        "grids": [_grid(entry) for entry in shown],
         "left": len(timeline.grids) - len(shown),
         "busy": thinned(busy_shares(timeline.blocks, timeline.machine.device.sm_count), end_ns),
         "smCount": timeline.machine.device.sm_count,
@@ -202,25 +205,25 @@ def us_text(time_ns: int) -> str:
     return f"{time_ns / US:,.0f} µs" if time_ns >= 100 * US else f"{time_ns / US:.1f} µs"
 
 
-def _grid(one: GridTimes) -> dict[str, Any]:
+def _grid(grid_times: GridTimes) -> dict[str, Any]:
     return {
-        "name": one.name,
-        "depth": one.depth,
-        "stream": one.stream,
-        "called": one.called_ns,
-        "start": one.start_ns,
-        "work": one.work_ns,
-        "end": one.end_ns,
-        "lost": one.lost,
+        "name": grid_times.name,
+        "depth": grid_times.depth,
+        "stream": grid_times.stream,
+        "called": grid_times.called_ns,
+        "start": grid_times.start_ns,
+        "work": grid_times.work_ns,
+        "end": grid_times.end_ns,
+        "lost": grid_times.lost,
     }
 
 
 def _lost(grids: Iterable[GridTimes], end_ns: int) -> list[list[int]]:
     """[time, how many], as many as a picture can tell apart."""
     counts: dict[int, int] = {}
-    for one in grids:
-        if one.lost:
-            place = one.called_ns * MOST_POINTS // end_ns
+    for grid in grids:
+        if grid.lost:
+            place = grid.called_ns * MOST_POINTS // end_ns
             counts[place] = counts.get(place, 0) + 1
     return [[place * end_ns // MOST_POINTS, number] for place, number in sorted(counts.items())]
 

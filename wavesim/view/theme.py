@@ -80,16 +80,16 @@ DARK = Theme(
 )
 
 
-def counterparts(one: Theme, other: Theme) -> dict[str, str]:
+def counterparts(first: Theme, second: Theme) -> dict[str, str]:
     """For each colour of one theme the other's in the same role, as #RRGGBB and as the start of rgba()."""
     roles = [f.name for f in fields(Theme) if f.name != "name"]
     pairs: dict[str, str] = {}
     for role in reversed(roles):  # the first roles win where two share a colour
-        ours, theirs = getattr(one, role), getattr(other, role)
+        ours, theirs = getattr(first, role), getattr(second, role)
         both = zip(ours, theirs, strict=True) if isinstance(ours, tuple) else [(ours, theirs)]
         for colour, counterpart in both:
             pairs[colour] = counterpart
-            pairs[one.translucent(colour, 1)[:-2]] = other.translucent(counterpart, 1)[:-2]
+            pairs[first.translucent(colour, 1)[:-2]] = second.translucent(counterpart, 1)[:-2]
     return pairs
 
 

@@ -271,12 +271,12 @@ def _boundaries(trace: Trace) -> Boundaries:
     if not recorded_shape(trace.header.plan, trace.header.plan_data).runs_one_after_another:
         return ()
     origin = int(trace.issue_ns.min())
-    found = []
+    boundaries = []
     for index, info in enumerate(trace.header.stages[1:], start=1):
         before = trace.end_ns[trace.stage == index - 1]
         if before.size:
-            found.append((int(before.max()) - origin, info.name))
-    return tuple(found)
+            boundaries.append((int(before.max()) - origin, info.name))
+    return tuple(boundaries)
 
 
 def _curve(steps: Steps, trace: Trace) -> Curve:

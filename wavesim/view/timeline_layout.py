@@ -159,14 +159,14 @@ def _panel_notes(panel: PanelParts, index: int, parts: TimelineParts, theme: The
     """Header, boundary label and what stands beside the end line."""
     name = axis_name(index)
     top = parts.frame.panel_domain(index)[1]
-    found = [section(panel.label, theme, top, BREAK.join(panel.facts))]
+    notes = [section(panel.label, theme, top, BREAK.join(panel.facts))]
     for time, stage in panel.boundaries_ns:
-        found.append({**_boundary_label(time, stage, parts, theme), "y": top})
+        notes.append({**_boundary_label(time, stage, parts, theme), "y": top})
     done = _done_text(panel, theme)
     end = float(parts.unit.of(panel.rows.makespan_ns))
     beside = {**note(done, theme, size=13), "x": end, "xref": "x", "xanchor": "left", "xshift": 10}
-    found.append({**beside, "y": 0.5, "yref": f"{name} domain", "yanchor": "middle"})
-    return found
+    notes.append({**beside, "y": 0.5, "yref": f"{name} domain", "yanchor": "middle"})
+    return notes
 
 
 def _done_text(panel: PanelParts, theme: Theme) -> Markup:

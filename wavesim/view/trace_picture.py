@@ -28,13 +28,13 @@ PLOT = WIDTH - LEFT - RIGHT
 
 def trace_svg(trace: Trace) -> Markup:
     """The picture of a trace with at least one block."""
-    rows, found = lay_out(trace), metrics_of(trace)
-    unit = unit_for([trace.makespan_ns], [found.waves])
+    rows, result = lay_out(trace), metrics_of(trace)
+    unit = unit_for([trace.makespan_ns], [result.waves])
     row_px = float(np.clip(WANTED_HEIGHT / rows.count, *ROW_PX))
     height = row_px * rows.count
     total = TOP + height + BELOW
     source = trace.header.source
-    head = element("text", finding([trace], [found], unit), x=LEFT, y=16, class_="name")
+    head = element("text", finding([trace], [result], unit), x=LEFT, y=16, class_="name")
     below = element("text", f"{source}: {workload_text(trace.header)}", x=LEFT, y=35, class_="muted")
     ground = element("rect", x=LEFT, y=TOP, width=PLOT, height=height, class_="idle")
     drawn = _tiles(trace, rows, row_px) if len(trace) <= MOST_RECTANGLES else _raster(trace, rows, row_px)
@@ -48,19 +48,19 @@ def trace_svg(trace: Trace) -> Markup:
 
 def _tiles(trace: Trace, rows: SmRows, row_px: float) -> list[Markup]:
     """One path per stage and one of waits, hatched."""
-    found = []
+    tiles = []
     for stage in range(len(trace.header.stages)):
         path = _path(rows.work.where(trace.stage == stage), rows, row_px)
-        found.append(element("path", d=path, class_=stage_class(stage)))
+        tiles.append(element("path", d=path, class_=stage_class(stage)))
     waits = _path(rows.waiting, rows, row_px)
     if waits:
         # An id of its own: two pictures on a page must not share a pattern that one of them may take along.
         name = f"wavesim-hatch-{zlib.crc32(waits.encode()):08x}"
         hatch = element("path", d="M0 0L8 8M-2 6L2 10M6 -2L10 2", class_="hatch", stroke_width=1.6)
         cell = (element("rect", width=8, height=8, class_="waiting"), hatch)
-        found.append(element("pattern", *cell, id=name, width=8, height=8, patternUnits="userSpaceOnUse"))
-        found.append(element("path", d=waits, fill=f"url(#{name})"))
-    return found
+        tiles.append(element("pattern", *cell, id=name, width=8, height=8, patternUnits="userSpaceOnUse"))
+        tiles.append(element("path", d=waits, fill=f"url(#{name})"))
+    return tiles
 
 
 def _path(segments: Segments, rows: SmRows, row_px: float) -> str:
@@ -111,13 +111,13 @@ def _sm_labels(rows: SmRows, row_px: float) -> list[Markup]:
 def _axis(trace: Trace, unit: TimeUnit, ground: float) -> list[Markup]:
     """Round times below the rows, and what they are."""
     end = float(unit.of(trace.makespan_ns))
-    found = [element("path", d=f"M{LEFT} {ground + 4}h{PLOT}", class_="arrow")]
+    axis = [element("path", d=f"M{LEFT} {ground + 4}h{PLOT}", class_="arrow")]
     for value in np.arange(0, end * 1.0001, _step(end)):
         x = LEFT + PLOT * float(value) / end
-        found.append(element("path", d=f"M{x:.1f} {ground + 4}v4", class_="arrow"))
-        found.append(element("text", f"{value:,g}", x=x, y=ground + 21, class_="muted", text_anchor="middle"))
-    found.append(element("text", unit.axis, x=LEFT + PLOT, y=ground + 38, class_="muted", text_anchor="end"))
-    return found
+        axis.append(element("path", d=f"M{x:.1f} {ground + 4}v4", class_="arrow"))
+        axis.append(element("text", f"{value:,g}", x=x, y=ground + 21, class_="muted", text_anchor="middle"))
+    axis.append(element("text", unit.axis, x=LEFT + PLOT, y=ground + 38, class_="muted", text_anchor="end"))
+    return axis
 
 
 def _step(end: float) -> float:
@@ -134,9 +134,9 @@ def _legend(trace: Trace, y: float) -> list[Markup]:
     if (trace.wait_ns > 0).any():
         entries.append(("waiting for a semaphore", "waiting"))
     entries.append(("idle", "idle"))
-    found, x = [], LEFT
+    legend, x = [], LEFT
     for words, role in entries:
-        found.append(element("rect", x=x, y=y - 10, width=12, height=12, class_=role))
-        found.append(element("text", words, x=x + 17, y=y, class_="muted"))
+        legend.append(element("rect", x=x, y=y - 10, width=12, height=12, class_=role))
+        legend.append(element("text", words, x=x + 17, y=y, class_="muted"))
         x += text_width(words, 13) + 36
-    return found
+    return legend

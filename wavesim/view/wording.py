@@ -91,10 +91,10 @@ def plan_labels(headers: Sequence[Header]) -> tuple[str, ...]:
         ", ".join([label, *dict.fromkeys(order_text(name) for name in header.orders.values())])
         for label, header in zip(labels, headers, strict=True)
     ]
-    found = [b if labels.count(a) > 1 else a for a, b in zip(labels, ordered, strict=True)]
+    result = [b if labels.count(a) > 1 else a for a, b in zip(labels, ordered, strict=True)]
     return tuple(
-        f"{label} ({found[: place + 1].count(label)})" if found.count(label) > 1 else label
-        for place, label in enumerate(found)
+        f"{label} ({result[: place + 1].count(label)})" if result.count(label) > 1 else label
+        for place, label in enumerate(result)
     )
 
 
@@ -131,9 +131,9 @@ def improvement(trace: Trace, base: Trace) -> float:
 
 def is_comparable(trace: Trace, base: Trace) -> bool:
     """Whether a gain of one over the other means anything: same source, device and workload."""
-    one, other = trace.header, base.header
-    same_place = one.source == other.source and one.device.get("name") == other.device.get("name")
-    return same_place and one.workload == other.workload and one.parameters == other.parameters
+    first, second = trace.header, base.header
+    same_place = first.source == second.source and first.device.get("name") == second.device.get("name")
+    return same_place and first.workload == second.workload and first.parameters == second.parameters
 
 
 def signed_percent(fraction: float) -> str:

@@ -112,7 +112,7 @@ class WorkKind:
             if other not in self.beside and said.table.has(other):
                 raise said.table.wrong(other, f"{self.word} says what the kernel is; leave one of them out")
         own = said.inner(self.word, self.fields)
-        values = self._tile(said) | {one.attribute: self._value(own, one) for one in self.fields}
+        values = self._tile(said) | {entry.attribute: self._value(own, entry) for entry in self.fields}
         for name, words in self.beside.items():
             if words and said.table.has(name):
                 values[name] = said.table.word(name, words)
@@ -128,10 +128,17 @@ class WorkKind:
 
     def lines(self, work: Any) -> Iterator[str]:
         """The lines that `read` reads back as this work; none where a file cannot say it."""
-        said = {*self.tile, *self.beside, "name", "dtype", "block", *(one.attribute for one in self.fields)}
+        said = {
+            *self.tile,
+            *self.beside,
+            "name",
+            "dtype",
+            "block",
+            *(entry.attribute for entry in self.fields),
+        }
         if any(getattr(work, name) != usual for name, usual in self._usual.items() if name not in said):
             return
-        values = {one.name: getattr(work, one.attribute) for one in self.fields}
+        values = {entry.name: getattr(work, entry.attribute) for entry in self.fields}
         yield f"tile = [{', '.join(str(getattr(work, name)) for name in self.tile)}]"
         yield table_line(self.word, {name: value for name, value in values.items() if value is not None})
         yield f'element = "{work.dtype}"'
@@ -143,7 +150,7 @@ class WorkKind:
     def _usual(self) -> dict[str, Any]:
         """The work's values where they are not given."""
         work: Any = self.work
-        return {one.name: one.default for one in fields(work)}
+        return {entry.name: entry.default for entry in fields(work)}
 
     def _tile(self, said: SaidStage) -> dict[str, int]:
         tile = said.table.integers("tile", self.least_tile or len(self.tile), len(self.tile), self.tile_text)
@@ -151,19 +158,19 @@ class WorkKind:
             raise said.table.missing("tile", f", {self.tile_text} of a block's output")
         return dict(zip(self.tile, tile or (), strict=False))
 
-    def _value(self, own: DescriptionTable, one: Field) -> Any:
-        usual = self._usual[one.attribute] if one.usual is None else one.usual
-        if not own.has(one.name):
+    def _value(self, own: DescriptionTable, entry: Field) -> Any:
+        usual = self._usual[entry.attribute] if entry.usual is None else entry.usual
+        if not own.has(entry.name):
             if usual is MISSING:
-                raise own.missing(one.name)
+                raise own.missing(entry.name)
             return usual
-        if one.words:
-            return own.word(one.name, one.words)
-        if one.bounds:
-            return float(own.number(one.name, one.bounds[0], one.bounds[1]) or 0.0)
+        if entry.words:
+            return own.word(entry.name, entry.words)
+        if entry.bounds:
+            return float(own.number(entry.name, entry.bounds[0], entry.bounds[1]) or 0.0)
         if isinstance(usual, bool):
-            return own.required(one.name, bool)
-        return whole(own.field(one.name), own.required(one.name, int), 0, MOST_INDEX)
+            return own.required(entry.name, bool)
+        return whole(own.field(entry.name), own.required(entry.name, int), 0, MOST_INDEX)
 
 
 def table_line(name: str, values: Mapping[str, object]) -> str:

@@ -53,7 +53,7 @@ def stage_fields() -> tuple[Field, ...]:
 
 def sections() -> Mapping[str, tuple[Field, ...]]:
     """All fields of a description by section; "top" is the file's own table."""
-    found: dict[str, tuple[Field, ...]] = {}
+    fields: dict[str, tuple[Field, ...]] = {}
     for file in dict.fromkeys((FILE, *(kind.file for kind in KINDS.values()), HOST_FIELDS)):
-        found |= read_fields(file)
-    return {**found, "stages": stage_fields()}
+        fields |= read_fields(file)
+    return {**fields, "stages": stage_fields()}

@@ -18,10 +18,10 @@ BYTES_SHARPNESS = 3  # of the bend between what one block and what all of them c
 POWER_EXPONENT = 3
 
 
-def bent(one: float, other: float, sharpness: float = SHARPNESS) -> float:
+def bent(first: float, second: float, sharpness: float = SHARPNESS) -> float:
     """The larger of two times, and somewhat more where they are about equal."""
-    most = max(one, other)
-    return float(most * ((one / most) ** sharpness + (other / most) ** sharpness) ** (1 / sharpness))
+    most = max(first, second)
+    return float(most * ((first / most) ** sharpness + (second / most) ** sharpness) ** (1 / sharpness))
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ class StageTimes:
         """Of each block, or of all alike."""
         if isinstance(self.blocks, BlockTimes):
             return self.blocks.ns(ghz)
-        known = {one: one.ns(ghz) for one in set(self.blocks)}
-        return [known[one] for one in self.blocks]
+        known = {block: block.ns(ghz) for block in set(self.blocks)}
+        return [known[block] for block in self.blocks]
 
     def span_ns(self, ghz: float, blocks: int, slots: int) -> float:
         """From the first block's start to the last one's end, as blocks fill the slots."""
@@ -129,16 +129,18 @@ class CostLaw:
     def names(cls) -> tuple[str, ...]:
         """Of the section's constants."""
         here: Any = cls
-        return tuple(one.name for one in fields(here) if one.name not in cls.elsewhere)
+        return tuple(field.name for field in fields(here) if field.name not in cls.elsewhere)
 
     @classmethod
     def of(cls, own: Mapping[str, Any], known: Mapping[str, Any]) -> Self | None:
         """By a device's own constants and all that are known of it; None where its section is not there."""
         here: Any = cls
-        names = {one.name: cls.elsewhere.get(one.name, f"{cls.section}.{one.name}") for one in fields(here)}
+        names = {
+            field.name: cls.elsewhere.get(field.name, f"{cls.section}.{field.name}") for field in fields(here)
+        }
         values = {name: (known if name in cls.elsewhere else own).get(key) for name, key in names.items()}
         given = {name: value for name, value in values.items() if value is not None}
-        needed = {one.name for one in fields(here) if one.default is MISSING}
+        needed = {field.name for field in fields(here) if field.default is MISSING}
         return cls(**given) if needed <= given.keys() else None
 
     def times(self, stage: Stage, setting: RunSetting) -> StageTimes:
@@ -171,4 +173,4 @@ class CostLaw:
 
 def in_grid_order(issued: list[BlockTimes], split_k: int) -> list[BlockTimes]:
     """From the order in which blocks are issued, a tile's splits one after the other, to the grid's."""
-    return [one for split in range(split_k) for one in issued[split::split_k]]
+    return [entry for split in range(split_k) for entry in issued[split::split_k]]

@@ -147,11 +147,11 @@ class _Ranks:
         own = [replace(stage, name=f"{stage.name}@{rank}", device=rank) for rank in range(self._ranks)]
         self.stages += own
         dependency = self._pipeline.dependency_of(stage.name)
-        for rank, one in enumerate(own if dependency is not None else ()):
+        for rank, entry in enumerate(own if dependency is not None else ()):
             assert dependency is not None
             needs = [made for need in dependency.needs for made in self._needs(need, rank)]
-            self.dependencies.append(Dependency(one[x, y], needs))
-        self._made[stage.name] = [[one] for one in own]
+            self.dependencies.append(Dependency(entry[x, y], needs))
+        self._made[stage.name] = [[item] for item in own]
         if collective is not None:
             self._made[stage.name] = self._sums(stage, own, collective)
 
@@ -160,18 +160,18 @@ class _Ranks:
         made = self._made[need.stage.name][rank]
         if len(made) == 1:
             return [replace(need, stage=made[0])]
-        return [TileSet(one, Axis.of(slice(None)), need.rows) for one in made]
+        return [TileSet(entry, Axis.of(slice(None)), need.rows) for entry in made]
 
     def _sums(self, stage: Stage, own: list[Stage], collective: Collective) -> list[list[Stage]]:
         """The stages that add; in which of them a rank finds what its consumers read."""
         sums = [self._sum(stage, rank, collective) for rank in range(self._ranks)]
         self.stages += sums
-        for rank, one in enumerate(sums):
+        for rank, entry in enumerate(sums):
             columns, rows = self._owned(stage, rank, collective)
-            self.dependencies.append(Dependency(one[x, y], [made[columns, rows] for made in own]))
+            self.dependencies.append(Dependency(entry[x, y], [made[columns, rows] for made in own]))
         if collective == Collective("all-reduce", "two-shot"):
             return [sums] * self._ranks
-        return [[one] for one in sums]
+        return [[item] for item in sums]
 
     def _owned(self, stage: Stage, rank: int, collective: Collective) -> tuple[Index, Index]:
         """The tile of `stage` that tile (x, y) of a rank's sums adds."""

@@ -79,8 +79,8 @@ def host_of(top: DescriptionTable, stages: Mapping[str, Any], device: str) -> Ho
                 "late_us", f"expected a list of numbers from 0 to {MOST_LATE_US:g}, one for each GPU"
             )
     count = table.required("count", int)
-    found = _collectives(top, stages)
-    return Host(count, _link(table, device), found, [round(1000 * time) for time in late_us])
+    collectives = _collectives(top, stages)
+    return Host(count, _link(table, device), collectives, [round(1000 * time) for time in late_us])
 
 
 def _link(table: DescriptionTable, device: str) -> Link:
@@ -91,17 +91,17 @@ def _link(table: DescriptionTable, device: str) -> Link:
 
 
 def _collectives(top: DescriptionTable, stages: Mapping[str, Any]) -> dict[str, Collective]:
-    found: dict[str, Collective] = {}
+    collectives: dict[str, Collective] = {}
     known = read_fields(FIELDS)["collectives"]
     for position, entry in enumerate(top.optional("collectives", list) or []):
         table = DescriptionTable.of(top.path, f"collectives[{position}].", entry, known)
         stage = table.stage("stage", stages).name
-        if stage in found:
+        if stage in collectives:
             raise table.wrong("stage", "it has a collective already; a stage has one")
         if not table.has("kind"):
             raise table.missing("kind")
         kind, shots = table.word("kind", KINDS), table.word("shots", SHOTS)
         if shots and kind != "all-reduce":
             raise table.wrong("shots", "only an all-reduce has shots; leave it out")
-        found[stage] = Collective(kind, shots or SHOTS[0])
-    return found
+        collectives[stage] = Collective(kind, shots or SHOTS[0])
+    return collectives

@@ -238,10 +238,10 @@ class Conv2D(TiledWork):
         if self.packs_rows:
             firsts = self.window.pixels_read(Tap(tap, 0), top, bottom)
             return [(first, end + self.kernel_size - 1) for first, end in firsts]
-        found = list(self.window.pixels_read(self.window.tap(tap), top, bottom))
+        runs = list(self.window.pixels_read(self.window.tap(tap), top, bottom))
         if self.awaits_halo:
-            return found
-        own = ((max(first, top), min(end, bottom)) for first, end in found)
+            return runs
+        own = ((max(first, top), min(end, bottom)) for first, end in runs)
         return [(first, end) for first, end in own if first < end]
 
     def _outputs(self, x: int, y: int) -> Region:

@@ -147,8 +147,8 @@ class ConvolutionCosts(CostLaw):
         if conv.split_k > 1:
             each_ns = self.spread_ns / conv.grid.tiles
             issued = [
-                replace(one, before_ns=one.before_ns + each_ns * (i // conv.split_k))
-                for i, one in enumerate(issued)
+                replace(entry, before_ns=entry.before_ns + each_ns * (i // conv.split_k))
+                for i, entry in enumerate(issued)
             ]
         blocks = issued if len(set(issued)) > 1 else []
         return StageTimes(in_grid_order(blocks, conv.split_k) or issued[0], tensor)

@@ -60,13 +60,13 @@ def _pixel(output: Index, window: Window) -> Index:
     """
     rows, columns = window.out_height, window.out_width
     stride = window.stride
-    found = output * stride if stride > 1 else output
+    pixel = output * stride if stride > 1 else output
     for divisor, factor in (
         (columns, stride * (window.width - columns)),
         (rows * columns, window.height * window.width - stride * rows * window.width),
     ):
-        found = found + output // divisor * factor if factor else found
-    return found
+        pixel = pixel + output // divisor * factor if factor else pixel
+    return pixel
 
 
 def residual_read(producer: Stage, consumer: Stage) -> TileSet:

@@ -148,7 +148,7 @@ class DescriptionTable:
 
     def stage(self, name: str, stages: Mapping[str, Any]) -> Any:
         """The stage that a field names."""
-        found = self.text(name)
-        if found not in stages:
+        result = self.text(name)
+        if result not in stages:
             raise self.wrong(name, f"the stages are {one_line(', '.join(stages))}")
-        return stages[found]
+        return stages[result]

@@ -181,16 +181,16 @@ class Gemm(TiledWork):
         shape = (self.k, columns) if self.b_order == "row" else (columns, self.k)
         b = Matrix(*shape, self.dtype, scale=self.k**-0.5)
         vector = Matrix(1, columns, self.dtype)
-        found = {"a": Matrix(self.m, self.k, self.dtype), "b": b}
-        found |= {"b_values": b} if self.has_halves else {}
-        found |= {"bias": vector} if self.has_bias else {}
-        found |= {"values_bias": vector} if self.has_bias and self.has_halves else {}
+        result = {"a": Matrix(self.m, self.k, self.dtype), "b": b}
+        result |= {"b_values": b} if self.has_halves else {}
+        result |= {"bias": vector} if self.has_bias else {}
+        result |= {"values_bias": vector} if self.has_bias and self.has_halves else {}
         c = Matrix(self.m, self.columns, self.dtype, is_written=True)
-        found |= {"residual": replace(c, is_written=False)} if self.has_residual else {}
-        found |= {"rope": self.rope.table} if self.rope else {}
+        result |= {"residual": replace(c, is_written=False)} if self.has_residual else {}
+        result |= {"rope": self.rope.table} if self.rope else {}
         if self.cache:
-            found |= dict.fromkeys(("k_cache", "v_cache"), self.cache.cache(self.m, self.dtype))
-        return found | {"c": c}
+            result |= dict.fromkeys(("k_cache", "v_cache"), self.cache.cache(self.m, self.dtype))
+        return result | {"c": c}
 
     def k_blocks(self, split: int) -> tuple[int, int]:
         """The k-blocks, half-open, that a split computes; the device divides the same way."""

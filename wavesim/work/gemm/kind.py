@@ -68,7 +68,11 @@ class GemmKind(WorkKind):
         for name, part in (("rope", work.rope), ("cache", work.cache)):
             if part is not None:
                 yield table_line(
-                    name, {one.name: getattr(part, one.name) for one in read_fields(FIELDS)[name]}
+                    name,
+                    {
+                        read_field.name: getattr(part, read_field.name)
+                        for read_field in read_fields(FIELDS)[name]
+                    },
                 )
 
 
