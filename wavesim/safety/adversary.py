@@ -65,15 +65,11 @@ class Adversary:
         waiting = self._waiting(name, is_wait_kernel)
         head = self._wait_kernel if is_wait_kernel else self._footprints[name]
         closure = close_sms(self._device, waiting, head, self._passing(name, is_wait_kernel))
-        closed = closure.closed
-        if not is_wait_kernel and self._clusters[name] > 1:
-            # Blocks of a cluster are on neighbouring SMs, so that it closes one place however they are put.
-            closed = min(closed, sum(kind.count // self._clusters.get(kind.name, 1) for kind in waiting))
         starved = wait_kernel_of(name) if is_wait_kernel else name
         footprints = {starved: head} | {kind.name: kind.footprint for kind in waiting}
         case = WorstCase(
             starved=starved,
-            closed_sms=closed,
+            closed_sms=closure.closed,
             sm_count=self._device.sm_count,
             residents=closure.residents,
             waits_for={kind.name: self._awaited(kind.name) for kind in waiting},

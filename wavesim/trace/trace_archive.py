@@ -8,6 +8,7 @@ import io
 import json
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -127,4 +128,5 @@ def _parts(name: str, column: NDArray[Any], ends: NDArray[Any]) -> list[NDArray[
     """A column cut into its traces'."""
     if column.size != ends[-1]:
         raise ValueError(f"{column.size} entries of {name} for {ends[-1]} blocks")
-    return np.split(np.cumsum(column) if name in STEPS else column, ends[:-1])
+    whole = np.cumsum(column) if name in STEPS else column
+    return [whole[first:end] for first, end in pairwise([0, *(int(end) for end in ends)])]

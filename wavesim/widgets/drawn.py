@@ -43,6 +43,15 @@ def style(*names: str) -> str:
     return "\n".join((HERE / name).read_text(encoding="utf-8") for name in names)
 
 
+def _script_of(cls: type, name: str = "_esm") -> Any:
+    """What a class of ours sets. A page can set its model's own script, which would be written into others.
+
+    The widget's base puts a trait of that name into a class that it derives: what that holds is passed over.
+    """
+    own = (vars(base)[name] for base in cls.__mro__ if name in vars(base))
+    return next(value for value in own if not isinstance(value, traitlets.TraitType))
+
+
 class DrawnWidget(anywidget.AnyWidget):
     """A canvas widget. A subclass sets `_esm` to its `script` and fills `scene`."""
 
@@ -57,10 +66,13 @@ class DrawnWidget(anywidget.AnyWidget):
         data = script_json(values, default=_base64)
         name = f"wavesim-drawn-{next(_numbers)}"
         call = f"render({{ model: new PageModel({data}), el: document.getElementById('{name}') }});"
-        cls = type(self)  # a page can set its model's own script, which would then be written into others
-        source = str(cls._esm).replace(LIVE, call)
+        source = str(_script_of(type(self))).replace(LIVE, call)
         drawing = Markup(f"(() => {{\n{source}\n}})();")
-        parts = (element("style", Markup(cls._css)), element("div", id=name), element("script", drawing))
+        parts = (
+            element("style", Markup(_script_of(type(self), "_css"))),
+            element("div", id=name),
+            element("script", drawing),
+        )
         return Markup("").join(parts)
 
     def save(self, path: str | Path, *, theme: str = "light", width: int = 1000) -> Path:

@@ -73,7 +73,9 @@ def test_what_a_given_pool_that_breaks_had_is_done_here(tmp_path):
     lost = []
     with ProcessPoolExecutor(2) as pool:
         run(partial(killed_at, 30, tmp_path / "killed"), pool, lost)
-    assert lost == ["the given executor ended (BrokenProcessPool); what was left was done here"]
+    (told,) = lost
+    assert told.startswith("the given executor ended (")
+    assert told.endswith("); what was left was done here")
 
 
 @pytest.mark.slow
