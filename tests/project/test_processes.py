@@ -10,7 +10,7 @@ GUARD = ROOT / "wavesim" / "safe_io"
 STARTS = re.compile(r"\b(ProcessPoolExecutor|Process|fork)$")
 NO_COMMANDS = {
     "wavesim/__main__.py": "calls `main` of the command line, which is one",
-    "gpu/wavesim_gpu/driver/user_sources.py": "the bounded process that compiles; its parent reads the answer",
+    "gpu/wavesim_gpu/driver/user_sources.py": "the bounded process that compiles for a parent",
     "wavesim/codegen/stream_k_text.py": "writes a file of the sources; in a checkout only",
 }
 

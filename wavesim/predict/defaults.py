@@ -17,7 +17,7 @@ from wavesim.costs.calibration_text import (
 )
 from wavesim.costs.cost_model import CostModel, zero_cost
 from wavesim.costs.data_sheet import roofline
-from wavesim.costs.device_costs import costs_of, law_of_stage
+from wavesim.costs.device_costs import costs_of, law_of_stage, own_file
 from wavesim.costs.layer_costs import PERSISTENT, costs_of_stages
 from wavesim.errors import DescriptionError
 from wavesim.model import device as devices
@@ -126,7 +126,7 @@ def _from_data_sheet(pipeline: Pipeline, device: Device) -> KnownCosts:
     sheet = f"a roofline from {device.name}'s data sheet"
     trust = "compare plans by it, not devices, and take gains as a rough guess"
     text = f"{sheet}, never measured: {trust}{assumed_text(assumed)}"
-    if "overheads.post_ns" not in {constant.name for constant in assumed}:  # the device was characterised
+    if any(not constant.is_fitted for constant in own_file(device.name).constants.values()):  # characterised
         text = (
             f"tile times from {sheet}, no GEMM was timed there: real kernels are 1.1 to 2.5 times as slow; "
             f"give kernel_us; launches, semaphores, memory and clock as measured{assumed_text(assumed)}"

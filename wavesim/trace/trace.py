@@ -189,6 +189,14 @@ class Trace:
                 arrays = read_arrays(path, opened)
         else:
             arrays = read_arrays(path, file)
+        return cls.of_arrays(path, arrays)
+
+    @classmethod
+    def of_arrays(cls, path: Path, arrays: dict[str, Any]) -> "Trace":
+        """The trace of columns (n,) of 64-bit integers and a header's bytes, as a file of `path` holds them.
+
+        Raises `RecordingError` as `load` does.
+        """
         head = read_header(path, arrays)
         events = read_events(head, path)
         for name in COLUMNS:

@@ -70,7 +70,11 @@ def load_trace(path: Path) -> Trace:
     """A trace from its file or else from the archive beside it. Raises `RecordingError`."""
     if path.exists() or not has_trace(path):
         return Trace.load(path)
-    return Trace.load(path, io.BytesIO(_file_of(_beside(path)[path.name])))
+    columns = _beside(path)[path.name]
+    return Trace.of_arrays(
+        path,
+        {name: column if name == "header" else column.astype(np.int64) for name, column in columns.items()},
+    )
 
 
 def unpack_traces(folder: Path, into: Path) -> None:
@@ -113,6 +117,7 @@ def _members_at(path: Path, changed_ns: int) -> Mapping[str, Columns]:
     table = read_arrays(path, io.BytesIO(read_packed(path, MAX_UNPACKED_BYTES)))
     texts = {key: table.pop(key, np.zeros(0)).astype(np.uint8).tobytes() for key in ("names", "header")}
     names, headers = (bounded_json(text, f"{path}: field {key!r}") for key, text in texts.items())
+    _require_texts(path, names)
     try:
         ends = np.cumsum([count for _, count in names])
         columns = {name: _parts(name, column, ends) for name, column in table.items()}
@@ -122,6 +127,13 @@ def _members_at(path: Path, changed_ns: int) -> Mapping[str, Columns]:
         }
     except (TypeError, ValueError, LookupError, OverflowError) as error:
         raise RecordingError(f"{path}: damaged: {one_line(str(error))}") from None
+
+
+def _require_texts(path: Path, names: Any) -> None:
+    if not isinstance(names, list) or not all(
+        isinstance(entry, list) and entry and isinstance(entry[0], str) for entry in names
+    ):
+        raise RecordingError(f"{path}: damaged: names are no list of a text and a count each")
 
 
 def _parts(name: str, column: NDArray[Any], ends: NDArray[Any]) -> list[NDArray[Any]]:
