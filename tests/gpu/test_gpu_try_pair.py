@@ -40,7 +40,7 @@ def test_the_examples_are_timed_predicted_run_and_checked(name, plan, tmp_path):
     if "triton" in name:
         pytest.importorskip("triton")
     out = tmp_path / "pair.json"
-    done = tried(EXAMPLES / f"{name}.py", "--rounds", 5, "--json", out)
+    done = tried(EXAMPLES / f"{name}.py", "--json", out)
     assert done.returncode == 0, done.stderr
     found = json.loads(out.read_text())
     stream, row = found["plans"]

@@ -16,17 +16,27 @@ from wavesim.bench.list_page import page_of_list
 from wavesim.bench.registration import predict_from_costs, register, registered
 from wavesim.bench.results import merged
 from wavesim.bench.scoring import scores_of
+from wavesim.errors import WavesimError
+from wavesim.safe_io.escaping import lines
 from wavesim.safe_io.options import OneLineParser
 from wavesim.safe_io.program import run_program
 from wavesim.safe_io.writing import write_text
 
 
 def main() -> int:
-    """The command."""
+    """Runs the command; returns its status: 2, and a line on standard error, for bad input."""
     options = _parser().parse_args()
+    try:
+        return _run(options)
+    except WavesimError as error:
+        sys.stderr.write(lines(f"wavesim.bench: {error}") + "\n")
+        return 2
+
+
+def _run(options: argparse.Namespace) -> int:
     if options.action == "lists":
-        lists = map(load_list, list_names())
-        _say("\n".join(f"{entry.name:<24}{len(entry.cases):>5} cases  {entry.title}" for entry in lists))
+        known_lists = map(load_list, list_names())
+        _say("\n".join(f"{it.name:<24}{len(it.cases):>5} cases  {it.title}" for it in known_lists))
         return 0
     cases = load_list(options.list)
     if options.action == "register":

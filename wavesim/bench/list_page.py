@@ -49,7 +49,9 @@ def _scores_line(scores: ListScores, baseline: str) -> str:
 
 
 def _measured_on(cases: CaseList, header: Mapping[str, Any]) -> str:
+    device = header["device"]
+    name = device["name"] if isinstance(device, Mapping) else device
     return (
-        f"Measured on {header['device']}, {header['date']}, commit {header['commit']}, medians of "
+        f"Measured on {name}, {header['date']}, commit {header['commit']}, medians of "
         f"{cases.rounds} interleaved rounds. The list's SHA-256 is {cases.sha256[:12]}."
     )

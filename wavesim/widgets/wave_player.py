@@ -76,7 +76,7 @@ def _simulated(
 class WaveFilm(DrawnWidget):
     """Plays the traces in turn, each under its title, for ever; `seconds` is how long the longest takes.
 
-    Who has asked their system for less motion sees the last instant of the last trace.
+    Readers whose system asks for less motion see the last instant of the last trace.
     Raises `DescriptionError` where there is no trace, an empty one, or no second to play them in.
     """
 

@@ -5,17 +5,17 @@ Example: `python -m wavesim_gpu try-pair gpu/examples/try_triton_pair.py --html 
 
 import argparse
 import json
+import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from wavesim.errors import DescriptionError, DeviceError
 from wavesim.safe_io.bounds import real, whole
 from wavesim.safe_io.escaping import Markup, element, lines
 from wavesim.safe_io.options import integer, number
 from wavesim.safe_io.writing import require_writable, write_text
-from wavesim_gpu.trial.pair_trial import PairTrial, TriedPlan, try_pair
+from wavesim_gpu.trial.pair_trial import PairTrial, TriedPlan, UnendedRunError, try_pair
 from wavesim_gpu.trial.trial_page import CSS, PAGE
 from wavesim_gpu.trial.user_pair import ADVICE, load_user_pair
 
@@ -23,6 +23,7 @@ HELP = "time, predict and run two kernels of your own under every plan that they
 ABOUT = f"FILE.py is your own code and is run with all your rights. A file is right when {ADVICE}."
 COLUMNS = ("plan", "predicted", "gain", "interval", "measured", "gain", "quartiles", "error")
 ROUNDS, MOST_ROUNDS = 20, 1000
+BAD_INPUT = 2
 
 
 def add_to(commands: Any) -> None:
@@ -41,32 +42,21 @@ def run(options: argparse.Namespace) -> int:
     """Tries the pair, prints the table, writes page and JSON if asked."""
     whole("--rounds", options.rounds, 1, MOST_ROUNDS)
     real("--limit-s", options.limit_s, 1, 86_400)
-    for name, path in (("--json", options.json), ("--html", options.html)):
-        if path is not None and path.resolve() == Path(options.pair).resolve():
-            raise DescriptionError(f"{name} is {path}, the pair's own file; give another path")
     require_writable(options.json, options.html)
     pair = load_user_pair(options.pair)
     try:
         trial = try_pair(pair, options.rounds, _say, use_graph=not options.no_graph, limit_s=options.limit_s)
-    except DeviceError as error:
-        if "has not ended" not in str(error):
-            raise
+    except UnendedRunError as error:
         # Nothing that touches the device may run from here on: it would wait for the kernel that hangs.
         sys.stderr.write(f"{lines(str(error))}\n")
         sys.stderr.flush()
-        _exit_at_once()
+        os._exit(BAD_INPUT)
     if options.json:
         write_text(options.json, json.dumps(asdict(trial)) + "\n")
     if options.html:
         write_text(options.html, pair_page(trial))
     print(pair_text(trial))  # noqa: T201  # what the command is for
     return 0
-
-
-def _exit_at_once() -> None:
-    import os  # noqa: PLC0415  # for this alone
-
-    os._exit(2)
 
 
 def _say(text: str) -> None:

@@ -5,6 +5,7 @@ with the right result and gain 10.2 %. One table has both, and the recommendatio
 """
 
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -21,6 +22,10 @@ from wavesim_gpu.trial.user_pair import STREAM, Enqueue, UserPair
 POLL_S = 0.0005
 QUARTILES = 4
 HEAD_START_NS = 3_000_000  # the host queues a round of launches from Python meanwhile
+
+
+class UnendedRunError(DeviceError):
+    """A run that has not ended in its time: only the end of the process ends it."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +74,7 @@ def try_pair(
     """Checks and times everything, interleaved, and predicts from the kernels' own times.
 
     Without a GPU it predicts from the description's `kernel_us`. A program that has not ended after `limit_s`
-    raises `DeviceError`: what runs on the device then can only be ended with the process. Raises
+    raises `UnendedRunError`: what runs on the device then can only be ended with the process. Raises
     `DescriptionError` for wrong results.
     """
     try:
@@ -181,18 +186,16 @@ def _gain(
 @contextmanager
 def _current(stream: Any) -> Iterator[None]:
     """Makes a stream the current one, for CuPy and, where the pair uses it, for PyTorch."""
-    import sys  # noqa: PLC0415  # only to see whether the user's file has imported torch
-
     with ExitStack() as stack:
         stack.enter_context(stream)
-        torch = sys.modules.get("torch")
+        torch = sys.modules.get("torch")  # only where the user's file has imported it
         if torch is not None:
             stack.enter_context(torch.cuda.stream(torch.cuda.ExternalStream(stream.ptr)))
         yield
 
 
 def _require_right(pair: UserPair, name: str, run: Enqueue, stream: Any, limit_s: float) -> None:
-    """One run on spoilt outputs, and the user's check of it. Raises `DescriptionError` or `DeviceError`."""
+    """One run on spoilt outputs, and the user's check. Raises `DescriptionError` or `UnendedRunError`."""
     told(pair.place, pair.clear)
     told(pair.place, run)
     _wait(stream, name, limit_s)
@@ -207,7 +210,7 @@ def _wait(stream: Any, name: str, limit_s: float) -> None:
     until = time.monotonic() + limit_s
     while not stream.done:
         if time.monotonic() > until:
-            raise DeviceError(
+            raise UnendedRunError(
                 f"{name} has not ended in {limit_s:g} s: it waits for what never comes, or --limit-s is too "
                 "short. `wavesim why-hang` explains launches; this process ends now, and what it runs with it"
             )

@@ -144,7 +144,7 @@ def _in_order(code: Code, wait: int, early: Touched, below: Touched) -> Iterator
 def _unguarded(code: Code, waits: frozenset[int], switch: re.Pattern[str]) -> set[int]:
     """What is reached from the entry with no wait before it, by whichever threads.
 
-    A barrier ends the way where who waits may have arrived at it behind the wait.
+    The path ends at a barrier at which a thread that has waited may already have arrived.
     """
     behind = frozenset[int]().union(*(code.reach(wait) for wait in waits))
     signals = any(i in behind for i in code.having(*_ARRIVALS))
