@@ -120,6 +120,9 @@ def _each(
                 future.cancel()
 
 
+UNKNOWN_STATUS = 255  # what multiprocessing says where the status of a fork server's child was lost
+
+
 class Started:
     """The child processes that were started since this was made."""
 
@@ -138,7 +141,7 @@ class Started:
         outcomes = []
         for process in self._processes:
             process.join(timeout=1)
-            if process.exitcode not in (None, 0, -signal.SIGTERM):
+            if process.exitcode not in (None, 0, -signal.SIGTERM, UNKNOWN_STATUS):
                 outcomes.append(f"process {process.pid} ({_exit_text(process.exitcode)})")
         return outcomes or ["a worker process"]
 
