@@ -15,9 +15,11 @@ from wavesim_gpu.driver.functions import GENERATED
 from wavesim_gpu.kernels.gemm.sm90.tile_config import TILE_CONFIGS
 from wavesim_gpu.peers.problem import SharedGemm
 from wavesim_gpu.peers.products import EXCHANGE, GATHER, GEMM, SCATTER, gemm_expression
+from wavesim_gpu.peers.push import PUSH
 from wavesim_gpu.peers.sends import COPY, SEND
 from wavesim_gpu.peers.sums import REDUCE
 
+SUMS, FEW = "push_sums<2, true, 4>", "push_few<2, true>"
 NORM = "reduce_norm<RowConfig<512, 512, 3>, 2, false>"
 pytestmark = pytest.mark.usefixtures("nvrtc")
 
@@ -81,8 +83,8 @@ def test_an_epilogue_adds_what_it_has_acquired_and_posts_what_tma_has_written(tm
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize(
     ("source", "name"),
-    [(REDUCE, "reduce_tiles<2, true>"), (REDUCE, NORM), (SEND, ""), (COPY, "")],
-    ids=["reduce", "norm", "send", "copy"],
+    [(REDUCE, "reduce_tiles<2, true>"), (REDUCE, NORM), (SEND, ""), (COPY, ""), (PUSH, SUMS)],
+    ids=["reduce", "norm", "send", "copy", "push"],
 )
 def test_words_of_peers_have_system_scope_and_lint_finds_nothing_wrong(source, name, arch):
     cubin = compile_cubin(source, [name] if name else [], arch, Build())
@@ -94,6 +96,19 @@ def test_words_of_peers_have_system_scope_and_lint_finds_nothing_wrong(source, n
     assert [(one.rule, one.why) for one in wrong] == []
 
 
+def test_few_outputs_travel_with_their_calls_number_in_words_of_64_bits_and_without_a_fence():
+    ptx = compile_cubin(PUSH, [FEW], "sm_90a", Build()).ptx
+    assert {"st.relaxed.sys.global.u64", "ld.relaxed.sys.global.u64"} <= set(
+        re.findall(r"[ls][td][\w.]+u64", ptx)
+    )
+    before_waits = ptx[ptx.index(".entry") : ptx.index("ld.relaxed.sys.global.u64")]
+    assert "st.relaxed.sys.global.u64" in before_waits
+    assert "fence" not in before_waits
+    assert ".release" not in before_waits
+    wrong = [one for one in findings_of(listing_of_ptx(ptx, FEW)) if one.verdict == "wrong"]
+    assert [(one.rule, one.why) for one in wrong] == []
+
+
 # Kernels whose parameters hold other GPUs' addresses, and which parameter that is.
 REMOTE = {
     "product to peers": (lambda: gemm_of("all-reduce"), "1"),
@@ -101,6 +116,7 @@ REMOTE = {
     "product from peers": (lambda: gemm_of("all-gather"), "1"),
     "sums": (lambda: compile_cubin(REDUCE, ["reduce_tiles<2, true>"], "sm_90a", Build()), "0"),
     "norm": (lambda: compile_cubin(REDUCE, [NORM], "sm_90a", Build()), "0"),
+    "pushed sums": (lambda: compile_cubin(PUSH, [SUMS], "sm_90a", Build()), "0"),
     "send blocks": (lambda: compile_cubin(SEND, [], "sm_90a", Build()), "0"),
     "copies": (lambda: compile_cubin(COPY, [], "sm_90a", Build()), "0"),
 }

@@ -154,7 +154,7 @@ def operators(rank, devices, meeting):
     torch.cuda.synchronize()
     assert all(torch.equal(one, first) for one in summed)
     assert torch.equal(torch.compile(row_parallel_linear, fullgraph=True)(x, w), first)
-    for way in ("library", "two-shot", "one-shot"):
+    for way in ("library", "two-shot", "one-shot", "push"):
         few = x[0, :16]
         choose(calls, "all-reduce", few, w, way=way)
         calls.forget()

@@ -22,14 +22,16 @@ from wavesim_gpu.bench.kinds.two_gpus.cases import (
 )
 from wavesim_gpu.bench.kinds.two_gpus.turns import TOLERANCE
 from wavesim_gpu.driver.compiler import Build
-from wavesim_gpu.driver.element_types import to_float32
+from wavesim_gpu.driver.element_types import from_float32, to_float32
 from wavesim_gpu.peers.clock_offset import measured_offset
-from wavesim_gpu.peers.exchange_linear import ExchangeLinear, Workspace
+from wavesim_gpu.peers.exchange_linear import ExchangeLinear
 from wavesim_gpu.peers.groups import LocalPeers
 from wavesim_gpu.peers.options import CallOptions
 from wavesim_gpu.peers.peer_trace import recorded_call
 from wavesim_gpu.peers.problem import NormedGemm, SharedGemm
 from wavesim_gpu.peers.programs import SharedGemmProgram
+from wavesim_gpu.peers.push import PushedSums
+from wavesim_gpu.peers.workspace import Workspace
 
 pytestmark = pytest.mark.gpu
 
@@ -262,3 +264,63 @@ def test_a_prepared_call_whose_other_rank_does_not_come_is_told_by_the_next(grou
         group.streams_of(0)[0].synchronize()
         with pytest.raises(DeadlockError, match="of rank 1"):
             call.launch(*addresses)
+
+
+def floats(group, rank, values, dtype):
+    with group.on(rank):
+        return to_float32(values, dtype).get()
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 8])
+@pytest.mark.parametrize(("scatters", "dtype"), [(False, "bf16"), (True, "fp16")])
+def test_pushed_sums_of_many_sizes_share_a_workspace_and_repeat_bit_by_bit(ranks, scatters, dtype):
+    cupy = pytest.importorskip("cupy")
+    group = LocalPeers([rank % cupy.cuda.runtime.getDeviceCount() for rank in range(ranks)])
+    workspace, state = Workspace(group, (4 << 20, 1024)), np.random.default_rng(0)
+    for elements in (8, 8 * 513, 8 * 512 * 40 + 8, 2 << 20):
+        shape = (ranks, elements) if scatters else (elements,)
+        calls, given, outs = {}, {}, {}
+        for rank in group.ranks:
+            with group.on(rank):
+                calls[rank] = PushedSums(workspace, rank, elements, dtype, scatters=scatters, limit_s=2.0)
+        values = [state.standard_normal(shape, dtype=np.float32) for _ in group.ranks]
+        first = None
+        for _ in range(3):
+            for rank in group.ranks:
+                with group.on(rank):
+                    given[rank] = from_float32(cupy.asarray(values[rank]), dtype)
+                    outs[rank] = cupy.full(elements, 0x7FFF, np.uint16) if scatters else given[rank]
+                    cupy.cuda.Device().synchronize()  # before any launch, for ranks that share a GPU
+            rounded = sum(floats(group, rank, given[rank], dtype) for rank in group.ranks)
+            for rank in group.ranks:
+                with group.on(rank):
+                    addresses = int(given[rank].data.ptr), int(outs[rank].data.ptr)
+                    calls[rank].launch(*addresses, group.streams_of(rank)[0].ptr)
+            group.barrier()
+            kind = given[0].dtype
+            results = [floats(group, rank, outs[rank].view(kind), dtype) for rank in group.ranks]
+            for rank, result in enumerate(results):
+                expected = rounded[rank] if scatters else rounded
+                assert np.abs(result - expected).max() <= TOLERANCE[dtype] * np.abs(expected).max()
+            if not scatters:
+                assert all(np.array_equal(result, results[0]) for result in results)
+            first = first or [result.copy() for result in results]
+            assert all(np.array_equal(*pair) for pair in zip(results, first, strict=True))
+    for rank in group.ranks:
+        workspace.check(rank)
+
+
+@pytest.mark.parametrize("elements", [8192, 1 << 20], ids=["few", "many"])
+def test_pushed_sums_whose_other_rank_does_not_come_are_told_by_the_next_call(group, elements):
+    workspace = Workspace(group, (4 << 20, 1024))
+    with group.on(0) as cupy:
+        call = PushedSums(workspace, 0, elements, "bf16", limit_s=0.5)
+        out = cupy.zeros(elements, np.uint16)
+        addresses = int(out.data.ptr), int(out.data.ptr), group.streams_of(0)[0].ptr
+        call.launch(*addresses)
+        group.streams_of(0)[0].synchronize()
+        assert np.isnan(to_float32(out, "bf16").get()).all()
+        with pytest.raises(DeadlockError, match="of rank 1"):
+            call.launch(*addresses)
+    with pytest.raises(DescriptionError, match="vectors of 8"):
+        PushedSums(workspace, 0, 12, "bf16")

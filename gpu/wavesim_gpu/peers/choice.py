@@ -17,14 +17,19 @@ from typing import Any
 
 from wavesim.safe_io.documents import read_toml
 from wavesim.work.collective import Kind
+from wavesim_gpu.kernels.gemm.sm90.tile_config import TILE_CONFIGS
 from wavesim_gpu.peers.problem import UNIT
 
 HOPPER = (9, 0)
 RANKS = 2  # more were not measured
 USUAL_TILE = (128, 256)
 NEIGHBOURS = 2
-EXCHANGE, LIBRARY, FUSED, ONE_SHOT, TWO_SHOT, COPIES = (
-    "exchange", "library", "fused", "one-shot", "two-shot", "copies"
+PROMISING = 3  # tiles that are tried besides those of the table
+# Only order what is tried: how many outputs' multiply-adds take as long as loading a row or column of a
+# k-block; the depth whose multiply-adds take a wave as long as its outputs take the link.
+LOADED_ROWS, LINKED_DEPTH = 40, 2000
+EXCHANGE, PUSH, LIBRARY, FUSED, ONE_SHOT, TWO_SHOT, COPIES = (
+    "exchange", "push", "library", "fused", "one-shot", "two-shot", "copies"
 )  # fmt: skip
 # By collective: those that a shape may take, best known first.
 WAYS: dict[str, tuple[str, ...]] = {
@@ -62,7 +67,12 @@ class WayChoice:
 
     @property
     def is_ours(self) -> bool:
-        """Whether our kernel computes it."""
+        """Whether a kernel of ours computes the sums."""
+        return self.way == PUSH or self.exchanges
+
+    @property
+    def exchanges(self) -> bool:
+        """Whether the product's own epilogue does."""
         return self.way.startswith(EXCHANGE)
 
 
@@ -88,6 +98,12 @@ def takes_exchange(shape: LinearShape, capability: tuple[int, int]) -> bool:
     return capability == HOPPER and shape.ranks == RANKS and is_shape and shape.m > 0 and shape.k > 0
 
 
+def takes_push(shape: LinearShape) -> bool:
+    """Whether sums can be pushed: whole vectors for each rank."""
+    outputs, parts = shape.m * shape.n, shape.ranks if shape.kind == "reduce-scatter" else 1
+    return shape.kind != "all-gather" and outputs > 0 and outputs % (UNIT * parts) == 0
+
+
 def fits_tile(shape: LinearShape, tile: tuple[int, int]) -> bool:
     """Whether each rank has rows of tiles: of a reduce-scatter whole ones, as many as the other."""
     if shape.kind == "reduce-scatter":
@@ -95,23 +111,34 @@ def fits_tile(shape: LinearShape, tile: tuple[int, int]) -> bool:
     return shape.m > tile[0]
 
 
-def candidates_of(shape: LinearShape, capability: tuple[int, int]) -> list[WayChoice]:
-    """All that `tune` times: the libraries', then ours in each tile that is known to be fast."""
+def candidates_of(shape: LinearShape, capability: tuple[int, int], sm_count: int) -> list[WayChoice]:
+    """All that `tune` times: the libraries', then ours in the tiles that were fast elsewhere and in those
+    whose waves are full here.
+    """
     ways = [WayChoice(way) for way in WAYS[shape.kind] if way == LIBRARY or shape.dtype == "bf16"]
+    if takes_push(shape):
+        ways.append(WayChoice(PUSH))
     if takes_exchange(shape, capability):
-        tiles = sorted({(row[3], (row[4], row[5])) for row in _table()["rows"]})
-        ways += [WayChoice(way, tile) for way, tile in tiles if fits_tile(shape, tile)]
+        ordered = sorted(TILE_CONFIGS, key=lambda tile: (_cost(shape, tile, sm_count), tile))
+        known = {(row[3], (row[4], row[5])) for row in _table()["rows"]}
+        turns = (EXCHANGE, f"{EXCHANGE}:{sm_count}") if shape.kind == "all-reduce" else (EXCHANGE,)
+        chosen = known | {(way, tile) for tile in ordered[:PROMISING] for way in turns}
+        ways += [WayChoice(way, tile) for way, tile in sorted(chosen) if fits_tile(shape, tile)]
     return ways
 
 
+def _cost(shape: LinearShape, tile: tuple[int, int], sm_count: int) -> float:
+    """What an SM does in waves of such tiles, and what of the link no wave hides; for an order alone."""
+    tiles = -(-shape.m // tile[0]) * -(-shape.n // tile[1])
+    waves, crossing = -(-tiles // sm_count), LINKED_DEPTH / shape.k
+    exposed = crossing if waves > 1 else 2 * crossing  # of a single wave contributions and sums are
+    return (waves + exposed) * tile[0] * tile[1] * (1 + LOADED_ROWS * (1 / tile[0] + 1 / tile[1]))
+
+
 def _library_of(shape: LinearShape, capability: tuple[int, int]) -> str:
-    """Symmetric memory takes bf16 alone, and whole vectors for each rank."""
-    outputs, is_measured = shape.m * shape.n, (shape.ranks, capability) == (RANKS, HOPPER)
-    is_taken = shape.kind == "all-reduce" and shape.dtype == "bf16" and outputs % (UNIT * shape.ranks) == 0
-    if not is_measured or not is_taken or not outputs:
-        return LIBRARY
-    is_small = outputs * 2 <= _table()["one_shot_bytes"]
-    return ONE_SHOT if is_small else TWO_SHOT
+    """What follows a library's product: of sums our push, which was as fast as any on two Hopper GPUs."""
+    is_measured = (shape.ranks, capability) == (RANKS, HOPPER)
+    return PUSH if is_measured and shape.kind == "all-reduce" and takes_push(shape) else LIBRARY
 
 
 def _gain(row: Any, library: str) -> float:

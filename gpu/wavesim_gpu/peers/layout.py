@@ -137,6 +137,15 @@ SEND_PARAMS = np.dtype(
     ]
 )
 
+# push.cu, PushParams.
+PUSH_PARAMS = np.dtype(
+    [("peers", PEER_PARAMS)]
+    + [(name, "<u8", (MAX_RANKS,)) for name in ("given", "there", "here", "posts", "arrived")]
+    + [(name, "<u8") for name in ("out", "count", "apart")]
+    + [(name, "<u8", (MAX_RANKS,)) for name in ("quick_there", "quick_here")]
+    + [("quick_apart", "<u8"), ("parts", "<i4"), ("reserved", "<i4")]
+)
+
 # copy.cu, BetweenParams.
 BETWEEN_PARAMS = np.dtype(
     [("peers", PEER_PARAMS), ("sent", "<u8"), ("posts", "<u8")]
@@ -156,4 +165,5 @@ assert TILES.itemsize == 32
 assert REDUCE_PARAMS.itemsize == 384
 assert NORM_PARAMS.itemsize == 472
 assert SEND_PARAMS.itemsize == 472
+assert PUSH_PARAMS.itemsize == 648
 assert BETWEEN_PARAMS.itemsize == 200

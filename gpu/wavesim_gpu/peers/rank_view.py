@@ -76,13 +76,14 @@ class RankView:
 
     def peer_params(self) -> Any:
         """semaphores.cuh, PeerParams."""
-        record = np.zeros(1, records.PEER_PARAMS)[0]
-        for name in ("done", "errors"):
-            record["ranks"][name][: self.problem.ranks] = self.memory.addresses(self.rank, name)
-        record["calls"], record["limit_ns"] = self.own("calls"), self.limit_ns
-        record["rank"], record["rank_count"] = self.rank, self.problem.ranks
-        record["block_count"], record["parity_mask"] = self.blocks.all, self.parities - 1
-        return record
+        return peer_params(
+            self.memory,
+            self.rank,
+            self.problem.ranks,
+            limit_ns=self.limit_ns,
+            blocks=self.blocks.all,
+            parity_mask=self.parities - 1,
+        )
 
     def tiles(self) -> Any:
         """tiles.cuh, Tiles."""
@@ -109,6 +110,19 @@ class RankView:
         build = self.options.build
         function = load_function(source, shape.expression, build, shape.dynamic_shared_bytes, header)
         return DeviceLaunch(function, shape, arguments, stream)
+
+
+def peer_params(
+    memory: SharedMemory, rank: int, ranks: int, *, limit_ns: int, blocks: int, parity_mask: int
+) -> Any:
+    """semaphores.cuh, PeerParams, of a call of so many blocks."""
+    record = np.zeros(1, records.PEER_PARAMS)[0]
+    for name in ("done", "errors"):
+        record["ranks"][name][:ranks] = memory.addresses(rank, name)
+    record["calls"], record["limit_ns"] = memory.address(rank, rank, "calls"), limit_ns
+    record["rank"], record["rank_count"] = rank, ranks
+    record["block_count"], record["parity_mask"] = blocks, parity_mask
+    return record
 
 
 def is_bf16(problem: SharedGemm) -> str:

@@ -13,6 +13,7 @@ from wavesim_gpu.peers.options import Way
 from wavesim_gpu.peers.problem import SharedGemm
 
 WORD, ELEMENT = 4, 2
+QUICK_BYTES = 256 << 10  # of few outputs with their calls' numbers: nothing else is ever stored there
 
 
 def parities_of(way: Way) -> int:
@@ -48,14 +49,17 @@ def layout_of(problem: SharedGemm, way: Way = "stores") -> PeerLayout:
     return PeerLayout(sizes)
 
 
-def exchange_layout(matrix: int, tiles: int) -> PeerLayout:
-    """The regions of calls of two ranks that exchange, of at most so many bytes of outputs and so many tiles.
+def exchange_layout(matrix: int, tiles: int, ranks: int = 2) -> PeerLayout:
+    """The regions of calls that exchange, or push, at most so many bytes of outputs and so many tiles or
+    parts, a place for each other rank.
 
     Calls of different shapes may have them in turns: where an odd call's tiles lie does not depend on the
     shape, and all words hold numbers of calls.
     """
-    words = {"arrived": 2 * WORD * tiles, "finished": WORD * tiles}
-    return PeerLayout(_words_of_calls(2) | words | {"staging": 2 * matrix, "sums": matrix})
+    others = ranks - 1
+    words = {"arrived": others * WORD * tiles, "finished": WORD * tiles}
+    places = {"staging": 2 * others * matrix, "sums": matrix, "quick": 2 * others * QUICK_BYTES}
+    return PeerLayout(_words_of_calls(ranks) | words | places)
 
 
 def _words_of_calls(ranks: int) -> dict[str, int]:
@@ -71,8 +75,11 @@ def require_room(memory: SharedMemory, problem: SharedGemm, way: Way) -> None:
         memory.require_inside(name, size)
 
 
-def failure(problem: SharedGemm, rank: int, found: Any, limit_s: float) -> DeadlockError:
-    """What a rank's error record says: who waited for which tile of whom."""
+def failure(problem: Any, rank: int, found: Any, limit_s: float) -> DeadlockError:
+    """What a rank's error record says: who waited for which tile of whom.
+
+    `problem` is a `SharedGemm`, or of sums that are pushed a `PushedSums`.
+    """
     found = found.view(ERRORS)[0]
     count = min(int(found["waiter_count"]), MAX_WAITERS)
     waiters = tuple(_waiter(problem, rank, row) for row in found["waiters"][:count])
@@ -90,7 +97,7 @@ def failure(problem: SharedGemm, rank: int, found: Any, limit_s: float) -> Deadl
     )
 
 
-def _waiter(problem: SharedGemm, rank: int, row: Any) -> Waiter:
+def _waiter(problem: Any, rank: int, row: Any) -> Waiter:
     fact, unit, source = FACTS[row["fact"]], int(row["unit"]), int(row["source"])
     if fact == "arrived" and source < 0 and problem.following:
         fact = "finished"  # what the product behind a norm waits for
@@ -106,7 +113,7 @@ def _waiter(problem: SharedGemm, rank: int, row: Any) -> Waiter:
     )
 
 
-def _place(problem: SharedGemm, fact: str, unit: int) -> tuple[tuple[int, int, int], int]:
+def _place(problem: Any, fact: str, unit: int) -> tuple[tuple[int, int, int], int]:
     """The tile, or part of a row of tiles, that a word tells of, and the rank that posts it."""
     if problem.gathers:
         tile_y, tile_x = divmod(unit, problem.gathered.grid.x)

@@ -21,6 +21,7 @@ from wavesim_gpu.torch.parallel_calls import calls_of, tuned_times
 
 _LIBRARY = torch.library.Library("wavesim", "FRAGMENT")
 ROW, COLUMN = "row_parallel_linear", "column_parallel_linear"
+_has_autocast = getattr(torch._C, "_is_any_autocast_enabled", bool)  # noqa: SLF001  # of one call, without a device
 _TAGS = (torch.Tag.pt2_compliant_tag,)
 _LIBRARY.define(
     f"{ROW}(Tensor x, Tensor w, str group, Tensor? bias=None, bool scatter=False) -> Tensor", tags=_TAGS
@@ -90,7 +91,7 @@ def _call(
 ) -> Tensor:
     x, w, bias, out = tensors
     is_compiling = torch.compiler.is_compiling()
-    if torch.is_autocast_enabled(x.device.type):
+    if _has_autocast() and torch.is_autocast_enabled(x.device.type):
         dtype = torch.get_autocast_dtype(x.device.type)
         x, w, bias = x.to(dtype), w.to(dtype), None if bias is None else bias.to(dtype)
     has_gradient = torch.is_grad_enabled() and (

@@ -11,6 +11,7 @@ import json
 import warnings
 from collections import OrderedDict
 from contextlib import suppress
+from dataclasses import asdict
 from functools import cache, partial
 from pathlib import Path
 from statistics import median
@@ -33,9 +34,10 @@ from wavesim_gpu.torch.parallel_ways import GroupMemory, Run, made_way, require_
 _DTYPES = {torch.float16: "fp16", torch.bfloat16: "bf16"}
 CALLS_KEPT = 1024  # of a group: layers, times the numbers of rows that they are called with
 LEAST_FASTER = 0.98  # of the fastest library's time: from there on ours is kept
-ROUNDS, CALLS_AT_ONCE = 7, 10
+ROUNDS, CALLS_AT_ONCE = 15, 10
 TOLERANCE = 2e-2  # of the largest output: bf16's, whose sums are rounded twice
 MOST_BYTES = 4096
+FORMS = "graph", "eager"
 
 
 @cache
@@ -58,18 +60,12 @@ class GroupCalls:
         self._calls: OrderedDict[tuple[Any, ...], Run] = OrderedDict()
         self._said: set[str] = set()
         self.chosen: dict[LinearShape, WayChoice] = {}  # by measuring, or once made
+        self.eager: dict[LinearShape, WayChoice] = {}  # where another is faster when the host launches it
 
     def run(self, kind: str, x: Tensor, w: Tensor, bias: Tensor | None, out: Tensor | None) -> Tensor:
         """The layer's result, by its way."""
-        key = (
-            kind,
-            x.shape,
-            x.dtype,
-            w.shape,
-            w.data_ptr(),
-            0 if bias is None else bias.data_ptr(),
-            x.device,
-        )
+        # An address is of one device alone.
+        key = kind, x.shape, x.dtype, w.shape, w.data_ptr(), bias is not None and bias.data_ptr()
         call = self._calls.get(key)
         if call is None:
             call = self._prepared(key, kind, x, w, bias)
@@ -92,6 +88,11 @@ class GroupCalls:
         rows = x.numel() // max(1, x.shape[-1]) * (self.ranks if kind == "all-gather" else 1)
         dtype, (n, k) = _DTYPES.get(x.dtype, str(x.dtype)), w.shape
         return LinearShape(kind, rows, n, k, dtype, self.ranks, bias is not None)  # type: ignore[arg-type]
+
+    def words_of(self, shape: LinearShape) -> str:
+        """How a layer's calls go, for who measures them."""
+        graph, eager = self.chosen[shape], self.eager.get(shape)
+        return _label(graph) if eager in (None, graph) else f"{_label(graph)}; {_label(eager)} outside graphs"
 
     def forget(self) -> None:
         """Layers choose anew."""
@@ -129,12 +130,21 @@ class GroupCalls:
 
     def _chosen(self, shape: LinearShape, x: Tensor, w: Tensor, bias: Tensor | None) -> Run:
         memory, capability = self.memory(w.device), torch.cuda.get_device_capability(w.device)
-        choice = self.chosen.get(shape) or _read(shape) or choice_of(shape, capability)
-        told = memory.exchange((shape, choice))
-        require_alike([other for other, _ in told])
-        choice = self.chosen[shape] = told[0][1]  # a file may be there on one rank alone
+        kept = (self.chosen[shape], self.eager.get(shape)) if shape in self.chosen else _read(shape)
+        graph, eager = kept or (choice_of(shape, capability), None)
+        told = memory.exchange((shape, graph, eager))
+        require_alike([other for other, *_ in told])
+        _, graph, eager = told[0]  # a file may be there on one rank alone
+        self.chosen[shape] = graph
+        call = self._made(graph, shape, x, w, bias)
+        if eager is None or eager == graph:
+            return call
+        self.eager[shape] = eager
+        return _either(call, self._made(eager, shape, x, w, bias))
+
+    def _made(self, choice: WayChoice, shape: LinearShape, x: Tensor, w: Tensor, bias: Tensor | None) -> Run:
         if choice.way == LIBRARY:
-            return made_way(choice, shape, memory, w, bias)
+            return made_way(choice, shape, self.memory(w.device), w, bias)
         return self.made(choice, shape, x, w, bias)
 
     def _say(self, text: str) -> None:
@@ -169,26 +179,46 @@ def tuned_times(group: Any, kind: str, x: Tensor, w: Tensor, bias: Tensor | None
         )
     rows, timed = x.reshape(-1, x.shape[-1]), {}
     right = made_way(WayChoice(LIBRARY), shape, memory, w, bias)(rows, w, bias, None).float()
-    for choice in candidates_of(shape, torch.cuda.get_device_capability(x.device)):
+    for choice in _candidates(shape, x.device):
         call, _ = memory.agree(partial(made_way, choice, shape, memory, w, bias))
         if call is None:
             continue
         error = float((call(rows, w, bias, None).float() - right).abs().max() / right.abs().max())
         if all(told <= TOLERANCE for told in memory.exchange(error)):  # NaN is not
             timed[choice] = partial(call, rows, w, bias, None)
-    times = _times(timed, memory)
+    in_graphs, eager = _times(timed, memory)
+    calls.chosen[shape], calls.eager[shape] = _best(in_graphs), _best(eager)
+    calls.forget()
+    _keep(shape, calls.chosen[shape], calls.eager[shape])
+    return {_label(choice): in_graphs[choice] for choice in sorted(in_graphs, key=in_graphs.__getitem__)}
+
+
+def _candidates(shape: LinearShape, device: torch.device) -> list[WayChoice]:
+    properties = torch.cuda.get_device_properties(device)
+    return candidates_of(shape, (properties.major, properties.minor), properties.multi_processor_count)
+
+
+def _best(times: dict[WayChoice, float]) -> WayChoice:
+    """The fastest; ours only where it is surely faster than the libraries'."""
     best = min((choice for choice in times if not choice.is_ours), key=times.__getitem__)
     ours = min((choice for choice in times if choice.is_ours), key=times.__getitem__, default=best)
-    chosen = ours if times[ours] <= LEAST_FASTER * times[best] else best
-    calls.chosen[shape] = chosen
-    calls.forget()
-    _keep(shape, chosen)
-    return {_label(choice): times[choice] for choice in sorted(times, key=times.__getitem__)}
+    return ours if times[ours] <= LEAST_FASTER * times[best] else best
 
 
-def _times(calls: dict[WayChoice, Any], memory: GroupMemory) -> dict[WayChoice, float]:
-    """Microseconds of one call, in graphs, interleaved: the slower rank's median."""
-    graphs = {}
+def _either(in_graph: Run, eager: Run) -> Run:
+    """The call that is faster as it is launched: a library's may take the host longer than the GPU."""
+
+    def run(x: Tensor, w: Tensor, bias: Tensor | None, out: Tensor | None) -> Tensor:
+        return (in_graph if torch.cuda.is_current_stream_capturing() else eager)(x, w, bias, out)
+
+    return run
+
+
+def _times(
+    calls: dict[WayChoice, Any], memory: GroupMemory
+) -> tuple[dict[WayChoice, float], dict[WayChoice, float]]:
+    """Microseconds of one call, in graphs and launched by the host, interleaved: the slower rank's median."""
+    launched = {}
     for choice, call in calls.items():
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
@@ -196,23 +226,33 @@ def _times(calls: dict[WayChoice, Any], memory: GroupMemory) -> dict[WayChoice, 
             for _ in range(3):
                 call()
         torch.cuda.synchronize()
-        graphs[choice] = graph = torch.cuda.CUDAGraph()
+        graph = torch.cuda.CUDAGraph()
+        repeated = partial(_repeat, call)
         with torch.cuda.graph(graph, stream=stream):
-            for _ in range(CALLS_AT_ONCE):
-                call()
-    times: dict[WayChoice, list[float]] = {choice: [] for choice in calls}
+            repeated()
+        launched[choice, True], launched[choice, False] = graph.replay, repeated
+    times: dict[tuple[WayChoice, bool], list[float]] = {key: [] for key in launched}
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     for _ in range(ROUNDS):
-        for choice, graph in graphs.items():
+        for key, launch in launched.items():
             torch.cuda.synchronize()
             memory.exchange(None)
+            launch()  # ranks start apart; by the second time they go together
             begin.record()
-            graph.replay()
+            launch()
             end.record()
             end.synchronize()
-            times[choice].append(begin.elapsed_time(end) * 1e3 / CALLS_AT_ONCE)
+            times[key].append(begin.elapsed_time(end) * 1e3 / CALLS_AT_ONCE)
     told = memory.exchange([median(entry) for entry in times.values()])
-    return dict(zip(times, map(max, zip(*told, strict=True)), strict=True))
+    slower = dict(zip(times, map(max, zip(*told, strict=True)), strict=True))
+    in_graphs, eager = ({way: us for (way, is_graph), us in slower.items() if is_graph is wanted}
+                        for wanted in (True, False))  # fmt: skip
+    return in_graphs, eager
+
+
+def _repeat(call: Any) -> None:
+    for _ in range(CALLS_AT_ONCE):
+        call()
 
 
 def _require(kind: str, x: Tensor, w: Tensor, bias: Tensor | None, ranks: int) -> None:
@@ -236,7 +276,7 @@ def _require(kind: str, x: Tensor, w: Tensor, bias: Tensor | None, ranks: int) -
 
 
 def _label(choice: WayChoice) -> str:
-    return f"{choice.way} {choice.tile[0]}x{choice.tile[1]}" if choice.is_ours else choice.way
+    return f"{choice.way} {choice.tile[0]}x{choice.tile[1]}" if choice.exchanges else choice.way
 
 
 # ---- What was measured, kept for later processes. ----
@@ -252,19 +292,20 @@ def _path(key: str) -> Path | None:
     return folder and folder / "two_gpus" / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.json"
 
 
-def _read(shape: LinearShape) -> WayChoice | None:
+def _read(shape: LinearShape) -> tuple[WayChoice, WayChoice | None] | None:
     path = _path(key := _key(shape))
     if path is None or not path.exists():
         return None
     with suppress(RecordingError, ValueError, TypeError, LookupError):
         kept = json.loads(read_text(path, MOST_BYTES))
-        choice = WayChoice(str(kept["way"]), (int(kept["tile"][0]), int(kept["tile"][1])))
-        is_known = choice in candidates_of(shape, torch.cuda.get_device_capability())
-        return choice if kept["key"] == key and is_known else None
+        known = _candidates(shape, torch.device("cuda"))
+        graph, eager = (WayChoice(str(kept[name]["way"]), tuple(kept[name]["tile"])) for name in FORMS)
+        return (graph, eager) if kept["key"] == key and {graph, eager} <= set(known) else None
     return None
 
 
-def _keep(shape: LinearShape, choice: WayChoice) -> None:
+def _keep(shape: LinearShape, graph: WayChoice, eager: WayChoice) -> None:
     if (path := _path(key := _key(shape))) is not None:
+        told = {name: asdict(choice) for name, choice in zip(FORMS, (graph, eager), strict=True)}
         with suppress(OutputError):  # a full disk only costs the next process its tuning
-            write_text(path, json.dumps({"key": key, "way": choice.way, "tile": choice.tile}) + "\n")
+            write_text(path, json.dumps({"key": key} | told) + "\n")

@@ -1,7 +1,8 @@
 """The ways in which a linear layer over a process group is computed, each prepared once per layer and shape.
 
 Example: of an all-reduce in bf16, `LIBRARY` is cuBLAS and NCCL, `TWO_SHOT` cuBLAS into symmetric memory and
-PyTorch's all-reduce there, `EXCHANGE` our one kernel (peers/exchange_linear.py). A way takes (x, w, bias,
+PyTorch's all-reduce there, `PUSH` cuBLAS and our all-reduce (peers/push.py), `EXCHANGE` our one kernel
+(peers/exchange_linear.py). A way takes (x, w, bias,
 out), x of two dimensions, and returns the result, in `out` where that is given. Making one is a collective
 call and never happens while a graph is captured.
 """
@@ -14,24 +15,30 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.nn.functional import linear
 
 from wavesim.errors import DescriptionError, WavesimError
 from wavesim.sim.peers.tiles import split_of
 from wavesim.work.collective import Collective
+from wavesim_gpu.driver.device import query
 from wavesim_gpu.kernels.gemm.sm90.parameters import ALIGNMENT
 from wavesim_gpu.peers.choice import (
     COPIES,
     FUSED,
     LIBRARY,
     ONE_SHOT,
+    PUSH,
     TWO_SHOT,
     LinearShape,
     WayChoice,
 )
-from wavesim_gpu.peers.exchange_linear import ExchangeLinear, Workspace, workspace_size
+from wavesim_gpu.peers.exchange_linear import ExchangeLinear
 from wavesim_gpu.peers.groups import PeerGroup, ProcessPeers
-from wavesim_gpu.peers.options import options_named
+from wavesim_gpu.peers.options import LIMIT_S, options_named
 from wavesim_gpu.peers.problem import SharedGemm, in_halves
+from wavesim_gpu.peers.push import PushedSums, parts_of
+from wavesim_gpu.peers.regions import ELEMENT
+from wavesim_gpu.peers.workspace import Workspace, workspace_size
 
 Run = Callable[[Tensor, Tensor, Tensor | None, Tensor | None], Tensor]
 _raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # noqa: SLF001  # without an object per call
@@ -80,9 +87,9 @@ class GroupMemory:
             self.peers = ProcessPeers(self.rank, dist.get_world_size(self.group), self.exchange)
         return self.peers
 
-    def workspace(self, problem: SharedGemm) -> Workspace:
-        """That of the problem's size."""
-        size = workspace_size(problem)
+    def workspace(self, output_bytes: int, tiles: int) -> Workspace:
+        """That of the size."""
+        size = workspace_size(output_bytes, tiles)
         if size not in self.workspaces:
             self.workspaces[size] = Workspace(self.met(), size)
         return self.workspaces[size]
@@ -110,10 +117,11 @@ class GroupMemory:
 
 def made_way(choice: WayChoice, shape: LinearShape, memory: GroupMemory, w: Tensor, bias: Any) -> Run:
     """A way for layers of that shape; ours for those weights."""
-    if choice.is_ours:
+    if choice.exchanges:
         return _exchange(choice, shape, memory, w, bias)
     makers: dict[str, Callable[[LinearShape, GroupMemory], Run]] = {
         LIBRARY: _library,
+        PUSH: _push,
         ONE_SHOT: partial(_symmetric, "one_shot_all_reduce_out"),
         TWO_SHOT: partial(_symmetric, "two_shot_all_reduce_out"),
         FUSED: _fused,
@@ -123,9 +131,9 @@ def made_way(choice: WayChoice, shape: LinearShape, memory: GroupMemory, w: Tens
 
 
 def _product(x: Tensor, w: Tensor, bias: Tensor | None, out: Tensor | None = None) -> Tensor:
-    if bias is None:
-        return torch.mm(x, w.t(), out=out) if out is not None else torch.mm(x, w.t())
-    return torch.addmm(bias, x, w.t(), out=out) if out is not None else torch.addmm(bias, x, w.t())
+    if out is None:
+        return linear(x, w, bias)
+    return torch.mm(x, w.t(), out=out) if bias is None else torch.addmm(bias, x, w.t(), out=out)
 
 
 def _library(shape: LinearShape, memory: GroupMemory) -> Run:
@@ -220,8 +228,9 @@ def _exchange(choice: WayChoice, shape: LinearShape, memory: GroupMemory, w: Ten
         problem = replace(problem, has_bias=False)  # rank 0 adds it
     # A view that begins where TMA cannot is copied at every call, on this rank alone.
     w_place, bias_place = _place(w), None if bias is None else _place(bias)
+    space = memory.workspace(problem.m * problem.n * ELEMENT, problem.tiles)
     linear = ExchangeLinear(
-        memory.workspace(problem), memory.rank, problem, options_named(choice.way), w_place.data_ptr(),
+        space, memory.rank, problem, options_named(choice.way), w_place.data_ptr(),
         0 if bias_place is None else bias_place.data_ptr(),
     )  # fmt: skip
     rows = shape.m // (shape.ranks if shape.kind == "reduce-scatter" else 1)
@@ -243,6 +252,30 @@ def _exchange(choice: WayChoice, shape: LinearShape, memory: GroupMemory, w: Ten
         if out is None or out.data_ptr() % ALIGNMENT:
             made = x.new_empty(size)
         launch(x.data_ptr(), made.data_ptr(), stream)  # type: ignore[union-attr]  # set just above
+        return made if made is out or out is None else out.copy_(made)
+
+    return run
+
+
+def _push(shape: LinearShape, memory: GroupMemory) -> Run:
+    """The library's GEMM, then one kernel of ours that stores its outputs to the other ranks and adds."""
+    rank, scatters = memory.rank, shape.kind == "reduce-scatter"
+    elements = shape.m * shape.n // (shape.ranks if scatters else 1)
+    parts, _ = parts_of(elements, shape.ranks, query().sm_count)
+    space = memory.workspace(elements * ELEMENT, parts)
+    dtype: Any = shape.dtype
+    sums = PushedSums(space, rank, elements, dtype, scatters=scatters, limit_s=LIMIT_S)
+    launch, index, size = sums.launch, memory.device.index, (shape.m // shape.ranks, shape.n)
+
+    def run(x: Tensor, w: Tensor, bias: Tensor | None, out: Tensor | None) -> Tensor:
+        if (stream := _raw_stream(index)) != memory.latest:  # type: ignore[misc]  # on a GPU
+            memory.follow(stream)
+        is_aligned = out is not None and out.data_ptr() % ALIGNMENT == 0
+        product = _product(x, w, bias if rank == 0 else None, out if is_aligned and not scatters else None)
+        made = product
+        if scatters:
+            made = out if is_aligned else product.new_empty(size)
+        launch(product.data_ptr(), made.data_ptr(), stream)
         return made if made is out or out is None else out.copy_(made)
 
     return run

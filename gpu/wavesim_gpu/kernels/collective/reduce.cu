@@ -7,6 +7,7 @@
 
 #include <kernels/rows/rows.cuh>
 #include <kernels/collective/semaphores.cuh>
+#include <kernels/collective/sums.cuh>
 #include <kernels/collective/tiles.cuh>
 
 namespace peers {
@@ -47,21 +48,6 @@ struct Staged {
         first = p.staging + parity_of(p.peers, epoch) * p.tiles.ranks * source_stride;
     }
 };
-
-// Sums of vectors in the order of the ranks, rounded once.
-template <int RANKS, bool IS_BF16>
-__device__ __forceinline__ uint4 add_ranks(const uint4 (&of_rank)[RANKS]) {
-    float sums[vector_elements];
-    unpack_vector<IS_BF16>(of_rank[0], sums);
-#pragma unroll
-    for (int r = 1; r < RANKS; ++r) {
-        float values[vector_elements];
-        unpack_vector<IS_BF16>(of_rank[r], values);
-#pragma unroll
-        for (int j = 0; j < vector_elements; ++j) sums[j] += values[j];
-    }
-    return pack_vector<IS_BF16>(sums);
-}
 
 // Until a unit's words of all sources have come; false for all threads of the block where one never does.
 template <int RANKS>

@@ -9,6 +9,7 @@ from wavesim_gpu.peers.choice import (
     FUSED,
     LIBRARY,
     ONE_SHOT,
+    PUSH,
     TWO_SHOT,
     LinearShape,
     WayChoice,
@@ -18,7 +19,7 @@ from wavesim_gpu.peers.choice import (
 )
 from wavesim_gpu.peers.options import options_named
 
-HOPPER = (9, 0)
+HOPPER, SMS = (9, 0), 132
 LARGE = LinearShape("all-reduce", 4096, 8192, 2816, "bf16")
 
 
@@ -28,7 +29,7 @@ def test_many_rows_on_two_hopper_gpus_are_exchanged_in_the_tile_of_the_nearest_m
     assert choice_of(replace(LARGE, kind="reduce-scatter"), HOPPER).is_ours
     assert choice_of(replace(LARGE, dtype="fp16"), HOPPER).is_ours
     # Slower than symmetric memory at a nearest shape, or faster by less than two other GPUs may lose.
-    assert choice_of(LinearShape("all-reduce", 1152, 5120, 5120, "bf16"), HOPPER).way == TWO_SHOT
+    assert choice_of(LinearShape("all-reduce", 1152, 5120, 5120, "bf16"), HOPPER).way == PUSH
 
 
 @pytest.mark.parametrize(
@@ -41,29 +42,35 @@ def test_many_rows_on_two_hopper_gpus_are_exchanged_in_the_tile_of_the_nearest_m
     ],
     ids=["few rows", "ragged columns", "ragged depth", "another GPU"],
 )
-def test_else_a_library_computes_it(shape, capability):
-    assert choice_of(shape, capability).way == (TWO_SHOT if capability == HOPPER else LIBRARY)
-    assert choice_of(replace(shape, dtype="fp16"), capability).way == LIBRARY
+def test_else_a_library_computes_the_product(shape, capability):
+    for dtype in ("bf16", "fp16"):
+        way = choice_of(replace(shape, dtype=dtype), capability).way
+        assert way == (PUSH if capability == HOPPER else LIBRARY)
     assert choice_of(replace(shape, kind="reduce-scatter"), capability).way == LIBRARY
 
 
-def test_symmetric_memory_takes_two_ranks_and_whole_vectors_and_few_outputs_in_one_shot():
+def test_sums_of_two_ranks_and_whole_vectors_are_pushed():
     assert choice_of(replace(LARGE, ranks=4), HOPPER).way == LIBRARY
     assert choice_of(LinearShape("all-reduce", 3, 4, 8, "bf16"), HOPPER).way == LIBRARY
-    assert choice_of(LinearShape("all-reduce", 16, 4096, 2816, "bf16"), HOPPER).way == ONE_SHOT
+    assert choice_of(LinearShape("all-reduce", 16, 4096, 2816, "bf16"), HOPPER).way == PUSH
     assert choice_of(replace(LARGE, kind="all-gather"), HOPPER).way == LIBRARY
 
 
 def test_tuning_times_every_library_and_ours_in_the_tiles_that_fit():
-    ways = candidates_of(LARGE, HOPPER)
-    assert {TWO_SHOT, ONE_SHOT, LIBRARY, "exchange", "exchange:132"} == {entry.way for entry in ways}
-    assert {entry.tile for entry in ways if entry.is_ours} == {(128, 256), (256, 128), (128, 192)}
-    assert [entry.way for entry in candidates_of(replace(LARGE, dtype="fp16"), (8, 0))] == [LIBRARY]
+    ways = candidates_of(LARGE, HOPPER, SMS)
+    assert {TWO_SHOT, ONE_SHOT, LIBRARY, PUSH, "exchange", "exchange:132"} == {entry.way for entry in ways}
+    assert {(128, 256), (256, 128), (128, 192)} <= {entry.tile for entry in ways if entry.exchanges}
+    # A single wave of the usual tile would hide nothing of the link: smaller ones are tried.
+    assert (128, 128) in {entry.tile for entry in candidates_of(replace(LARGE, m=1024, k=6144), HOPPER, SMS)}
+    assert [entry.way for entry in candidates_of(replace(LARGE, dtype="fp16"), (8, 0), SMS)] == [
+        LIBRARY,
+        PUSH,
+    ]
     scattered = replace(LARGE, kind="reduce-scatter", m=1280)
-    assert {entry.tile for entry in candidates_of(scattered, HOPPER) if entry.is_ours} == {
-        (128, 256), (128, 192)
-    }  # fmt: skip
-    assert FUSED in {entry.way for entry in candidates_of(scattered, HOPPER)}
+    tried = [entry for entry in candidates_of(scattered, HOPPER, SMS) if entry.exchanges]
+    assert {(128, 256), (128, 192)} <= {entry.tile for entry in tried}
+    assert all(1280 % (2 * entry.tile[0]) == 0 for entry in tried)
+    assert FUSED in {entry.way for entry in candidates_of(scattered, HOPPER, SMS)}
     assert not fits_tile(replace(LARGE, m=128), (128, 256))  # one rank would have no rows
 
 

@@ -280,6 +280,7 @@ def test_the_host_packs_as_many_bytes_as_the_kernels_take():
         "ReduceParams": layout.REDUCE_PARAMS,
         "NormReduceParams": layout.NORM_PARAMS,
         "SendParams": layout.SEND_PARAMS,
+        "PushParams": layout.PUSH_PARAMS,
         "BetweenParams": layout.BETWEEN_PARAMS,
         "PingPongParams": layout.PING_PONG_PARAMS,
     }

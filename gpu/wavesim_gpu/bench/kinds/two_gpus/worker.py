@@ -3,6 +3,7 @@
 import math
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -41,6 +42,7 @@ from wavesim_gpu.bench.kinds.two_gpus.variants import DTYPE, Variant, variants_o
 from wavesim_gpu.driver.device import require_cupy
 from wavesim_gpu.peers.groups import ProcessPeers
 from wavesim_gpu.peers.programs import SharedGemmProgram
+from wavesim_gpu.torch.parallel_calls import calls_of
 
 # NVLink multicast can put the host's GPUs out of service: off in whatever might use it.
 NO_MULTICAST = {
@@ -164,8 +166,14 @@ def _operators(rank: int, case: SharedCase, library: Any, setting: Setting) -> R
     """What a user's call of the operator takes beside the libraries': launched by the host, and in graphs."""
     x, b = rank_tensors(rank, case)
     expected = torch.as_tensor(expected_of(require_cupy(), case, rank), device="cuda")
-    calls = linear_ways(x, b.T.contiguous(), library, setting.kind)
+    w = b.T.contiguous()
+    calls = linear_ways(x, w, library, setting.kind)
+    operator = calls_of(library)
+    words = operator.words_of(operator.shape_of(setting.kind, x, w, None))
     taken = {name: call for name, call in calls.items() if setting.takes(name)}
     ways = {f"{name}, eager": called(call, expected) for name, call in taken.items()}
     ways |= {f"{name}, graph": library_contender(call, expected) for name, call in taken.items()}
+    ways = {
+        name: replace(way, words=words) if name.startswith("operator") else way for name, way in ways.items()
+    }
     return _rows(in_turns(ways, setting.rounds, DTYPE, agreed), setting)
