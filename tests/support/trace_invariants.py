@@ -124,7 +124,8 @@ def _empty_sms(trace: Trace) -> Iterator[str]:
 
     A wait-kernel has no row, so an SM that seems empty while one is resident may not be.
     """
-    if trace.header.source == "measured" or trace.k_first is not None:
+    shape = recorded_shape(trace.header.plan, trace.header.plan_data)
+    if trace.header.source == "measured" or trace.k_first is not None or shape.schedule.has_work_lists:
         return  # a launch lies between two blocks; blocks with a list of their own leave when it is done
     kernels = [(event.start_ns, event.end_ns) for event in trace.events if event.name == "wait-kernel"]
     for number, info in enumerate(trace.header.stages):

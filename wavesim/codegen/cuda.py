@@ -71,9 +71,9 @@ def generate(
     check_plan(pipeline, plan)
     if sizes not in ("constant", "runtime"):
         raise DescriptionError(f"sizes is {sizes!r}; it must be 'constant' or 'runtime'")
-    if plan.schedule.is_split_persistent:
+    if plan.schedule.is_split_persistent or plan.schedule.has_work_lists:
         raise DescriptionError(
-            f"{plan.label}: blocks have lists of parts of tiles, which a header does not describe. Use "
+            f"{plan.label}: blocks have lists of their own, which a header does not describe. Use "
             "schedule=TilePerBlock() or Persistent()"
         )
     resolved, mode = resolve(pipeline, plan, device), Sizes(is_constant=sizes == "constant")

@@ -46,7 +46,7 @@ def function_name(stage: str, what: str) -> str:
 
 
 def _require_plain(pipeline: Pipeline, plan: Plan) -> None:
-    if plan.schedule.fetches_tiles or plan.schedule.is_split_persistent:
+    if plan.schedule.is_persistent:
         raise DescriptionError(
             f"{plan.label}: Triton kernels compute a tile per program here. Use schedule=TilePerBlock()"
         )

@@ -24,6 +24,7 @@ from wavesim.work.convolution.law import ConvolutionCosts
 from wavesim.work.gemm.law import GemmCosts
 from wavesim.work.gemm.products import ProductCosts
 from wavesim.work.rows.law import DecodeCosts, StreamingCosts
+from wavesim.work.streamed.law import MegakernelCosts
 
 MEASURED, FITTED = (Path(__file__).parent / name for name in ("devices", "fitted"))
 FOLDERS = (MEASURED, FITTED)
@@ -33,7 +34,15 @@ CONDITIONS = "conditions"
 NS, SHARE, YES_OR_NO = "ns", "share", "yes or no"
 # Fixed costs that are others where kernels of several kinds follow each other.
 LAYER_OVERHEADS = ("setup_ns", "block_ns", "boundary_ns", "dependent_ns", "reset_ns", "post_visibility_ns")
-LAWS = (GemmCosts, ConvolutionCosts, AttentionCosts, StreamingCosts, DecodeCosts, ProductCosts)
+LAWS = (
+    GemmCosts,
+    ConvolutionCosts,
+    AttentionCosts,
+    StreamingCosts,
+    DecodeCosts,
+    ProductCosts,
+    MegakernelCosts,
+)
 # Constants by section; of a law, its fields.
 NAMES: dict[str, tuple[str, ...]] = {
     "overheads": FIXED_COSTS,
@@ -111,6 +120,7 @@ WHOLE: dict[str, tuple[str, ...]] = {
         "layers",
         "persistent",
         "convolutions",
+        "megakernel",
     )
 }
 WHOLE["memory"] = ("l2_bytes", "dram_bytes_per_s", "scattered_share")

@@ -38,7 +38,7 @@ L = TypeVar("L", bound=CostLaw)
 # Nothing stands in for another device's memory and products; the default device's clock, host and the demand
 # of its kernels say nothing of other devices either. A device that lacks these has none, or what `scaling`
 # makes of the default device's.
-OWN = ("memory", "l2", "dispatch", "products", "attention", "rows", "decode", "tiles", "layers")
+OWN = ("memory", "l2", "dispatch", "products", "attention", "rows", "decode", "tiles", "layers", "megakernel")
 # How sharply tiles bend from compute- to DRAM-bound is the kernels' more than the device's.
 SHAPES = ("memory.sharpness", "memory.shared_sharpness")
 READINGS = tuple(

@@ -117,6 +117,7 @@ class Work:
     - `reads_in_step`: its A, which one stage makes, is read along K in step with that stage's tiles.
     - `multiplies_weights`: it multiplies by what no stage makes, which can be loaded before a wait.
     - `resets_tickets`: its kernels leave the tickets of splits at zero themselves.
+    - `ahead_operands`: what a block may load before it waits, as no stage of a run writes it.
     - `main_loop`: what its kernels' main loops are like, where their author has not said it.
     """
 
@@ -128,6 +129,7 @@ class Work:
     reads_in_step: ClassVar[bool] = False
     multiplies_weights: ClassVar[bool] = False
     resets_tickets: ClassVar[bool] = False
+    ahead_operands: ClassVar[tuple[str, ...]] = ()
     main_loop: ClassVar["MainLoop | None"] = None
 
     @property
@@ -198,6 +200,14 @@ class Work:
     def is_memory_bound(self, device: Any) -> bool | None:
         """Whether a device moves its operands more slowly than it computes; None: not known."""
         return None
+
+    def ahead_bytes(self, x: int, y: int, z: int) -> int:
+        """What the block of a tile's split loads of its `ahead_operands`."""
+        return 0
+
+    def awaited_bytes(self, z: int) -> int:
+        """What a block of split z loads of what other stages make, once it has waited."""
+        return 0
 
     def prefetch_share(self, device: Any) -> float:
         """The share of a block's work that is loading weights before its first wait."""

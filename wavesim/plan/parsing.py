@@ -13,9 +13,10 @@ from typing import Any
 
 from wavesim.errors import DescriptionError
 from wavesim.plan.launch import DependentLaunch, Launch, OneStream, StreamPerStage
+from wavesim.plan.megakernel import megakernel_of
 from wavesim.plan.order import Order, RowMajor, parse_order
 from wavesim.plan.plan import SHORT_NAMES, Plan, SemaphoreSync
-from wavesim.plan.policy import RowSync, TileSync, parse_policy
+from wavesim.plan.policy import GridSync, RowSync, TileSync, parse_policy
 from wavesim.plan.schedule import Persistent, Schedule, TilePerBlock
 from wavesim.plan.stream_k import split_last_waves
 from wavesim.plan.sync import KernelBoundary, Semaphores, Sync
@@ -47,6 +48,7 @@ SCHEDULES: dict[str, Callable[[str], Schedule]] = {
     "fused": _plain(lambda: Persistent(fused=True)),
     "stream-k": split_last_waves,
     "stream-k-in-order": partial(split_last_waves, in_order=True),
+    "megakernel": megakernel_of,
 }
 LAUNCHES: dict[str, Callable[[str], Launch]] = {
     "one-stream": _plain(OneStream),
@@ -59,6 +61,7 @@ SYNCS: dict[str, Callable[[str], Sync]] = {
     "boundary": _plain(KernelBoundary),
     "row": _plain(lambda: Semaphores(RowSync())),
     "tile": _plain(lambda: Semaphores(TileSync())),
+    "grid": _plain(lambda: Semaphores(GridSync())),
 }
 _PARTS: dict[str, Mapping[str, Callable[[str], Any]]] = {"schedule": SCHEDULES, "launch": LAUNCHES}
 # What tuning tries beside a block per tile on one stream: schedules without semaphores, and schedules and
@@ -78,8 +81,9 @@ LAYER_SEMAPHORES_TO_TRY: tuple[tuple[Schedule, Launch], ...] = (
 )
 WORDS = (
     "stream, row, tile, graph, host, pdl[:SHARE], stream-k[:WAVES], stream-k-in-order[:WAVES], "
-    "persistent[:POLICY], persistent-stream, or parts joined by +: "
-    "tile|persistent|fused|stream-k, one-stream|graph|host|streams|pdl, boundary|row|tile, as in pdl+row"
+    "persistent[:POLICY], persistent-stream, megakernel[:ring=BYTES][:groups=N], or parts joined by +: "
+    "tile|persistent|fused|stream-k|megakernel, one-stream|graph|host|streams|pdl, boundary|row|tile|grid, "
+    "as in pdl+row"
 )
 
 
@@ -119,6 +123,8 @@ def _parsed(text: str) -> Plan:
         return Plan(Persistent(fused=True), sync=_built("sync", SYNCS, setting))
     if word == "pdl":
         return Plan(launch=DependentLaunch(), prefetch=plain_float(setting or "0"))
+    if word == "megakernel":
+        return Plan(megakernel_of(setting), sync=Semaphores(GridSync()))
     if word in SCHEDULES and word != "fused":
         return Plan(SCHEDULES[word](setting))
     raise ValueError(text)

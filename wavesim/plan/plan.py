@@ -111,6 +111,8 @@ class Plan:
         if short and not share:
             return short
         match schedule, launch, sync:
+            case _, "one-stream", "grid" if self.schedule.has_work_lists and not share:
+                return schedule
             case "fused", "one-stream", _ if not share:
                 return f"persistent:{sync}"
             case "tile", "pdl", "boundary":

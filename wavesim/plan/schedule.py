@@ -34,16 +34,18 @@ class Schedule(PlanPart, ABC):
     """Who computes a tile.
 
     After an item of its work a block ends, or fetches the next tile from a counter (`fetches_tiles`), or goes
-    on in a list of its own, of parts of tiles (`is_split_persistent`, `block_lists`).
+    on in a list of its own, of parts of tiles (`is_split_persistent`, `block_lists`), or of items of all
+    stages whose loads run ahead of the waits (`has_work_lists`, `wavesim.plan.work_lists`).
     """
 
     fetches_tiles: ClassVar[bool] = False
     is_split_persistent: ClassVar[bool] = False
+    has_work_lists: ClassVar[bool] = False
 
     @property
     def is_persistent(self) -> bool:
         """Whether a block computes more than one item of work."""
-        return self.fetches_tiles or self.is_split_persistent
+        return self.fetches_tiles or self.is_split_persistent or self.has_work_lists
 
     @property
     def is_fused(self) -> bool:

@@ -88,7 +88,7 @@ class Semaphores(Sync):
     @property
     def text(self) -> str:
         name = self.policy.name
-        return f"{name} semaphores" if name in ("row", "tile") else f"policy {name}"
+        return f"{name} semaphores" if name in ("row", "tile", "grid") else f"policy {name}"
 
     @property
     def edge_policies(self) -> Mapping[tuple[str, str], Policy]:

@@ -21,11 +21,18 @@ from wavesim.plan.order import Tile
 from wavesim.plan.plan import Plan
 from wavesim.safety.tile_order import Bits, TileOrder, TileSets
 
-Kind = Literal["read before written", "overwritten before read", "written twice", "used within a stage"]
+Kind = Literal[
+    "read before written",
+    "overwritten before read",
+    "written twice",
+    "used within a stage",
+    "loaded before written",
+]
 TEXTS: Mapping[Kind, str] = {
     "read before written": "{second} may read before {first} has written it",
     "overwritten before read": "{second} may overwrite what {first} still reads",
     "written twice": "{second} may write before {first} has, which then goes last",
+    "loaded before written": "{second} loads ahead of its wait what {first} writes",
     "used within a stage": "{second} writes what {first} uses, and tiles of one stage have no order",
 }
 
@@ -53,6 +60,8 @@ class Hazard:
         need = f"add a need on the tiles of {self.first[0]} to {self.second[0]}"
         if self.kind == "used within a stage":
             return "give what is written a buffer of its own"
+        if self.kind == "loaded before written":
+            return "let the stage that waits store it (appends), or read another buffer"
         if self.kind == "read before written":
             return need
         return f"{need} (with_anti_dependencies), or use a second buffer (double_buffered)"
@@ -118,7 +127,7 @@ class _Search:
 
     def __init__(self, accesses: Accesses, plan: Plan) -> None:
         self._accesses, self._stages = accesses, accesses.pipeline.stages
-        self._has_semaphores = plan.sync.has_semaphores
+        self._has_semaphores, self._loads_ahead = plan.sync.has_semaphores, plan.schedule.has_work_lists
         self._sets = TileSets(accesses.pipeline)
         self._order = TileOrder(plan, accesses, self._sets)
         self._readers, self._writers = (RegionIndex(self._sets.count) for _ in range(2))
@@ -127,6 +136,8 @@ class _Search:
         for stage in self._stages:
             if self._is_apart(stage):
                 continue
+            if self._loads_ahead:
+                yield from self._of_loads(stage)
             own = RegionIndex(self._sets.count)
             for tile in stage.grid:
                 own.add(self._sets.number(stage, tile), self._accesses.writes(stage.name, tile))
@@ -172,6 +183,20 @@ class _Search:
                         break
                 if not is_own:
                     checked.add(key)
+
+    def _of_loads(self, stage: Stage) -> Iterator[Hazard]:
+        """What a loader brings before any wait, and an earlier stage of the run writes."""
+        work = stage.tiled
+        for x, y, z in ((x, y, z) for x, y in stage.grid for z in range(stage.grid.z)):
+            for read in work.reads(x, y, z):
+                view = stage.view(read.operand)
+                region = read.region.moved(view.row, view.column)
+                is_ahead = read.operand in work.ahead_operands
+                if is_ahead and (tiles := self._writers.meeting(view.buffer, region)):
+                    yield self._hazard(
+                        "loaded before written", tiles, (x, y), stage, view.buffer, region, self._writers
+                    )
+                    break
 
     def _of_writes(self, stage: Stage, tile: Tile, own: RegionIndex) -> Iterator[Hazard]:
         """Writes over what is still read, or written by a tile that may come later."""

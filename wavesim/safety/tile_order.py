@@ -114,6 +114,9 @@ class TileOrder:
         dependency = self._pipeline.dependency_of(stage.name)
         if dependency is None or not self._plan.sync.has_semaphores:
             return ()
+        if self._plan.schedule.has_work_lists:  # an item waits before it computes anything
+            arrays = (self._resolved.array_of[producer, stage.name] for producer in dependency.producers)
+            return tuple((0, array.semaphore((0, 0))) for array in arrays)
         first_items: dict[int, int] = {}
         for producer, made in dependency.producer_tiles(*tile):
             semaphore = self._resolved.array_of[producer, stage.name].semaphore(made)

@@ -20,13 +20,14 @@ from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import plan_data
-from wavesim.plan.plan import Plan
+from wavesim.plan.plan import Plan, check_plan
 from wavesim.plan.resolved import ResolvedStage
 from wavesim.plan.semaphores import SemaphoreArray
 from wavesim.safe_io.annotated import require_types
 from wavesim.sim.engine import Engine
 from wavesim.sim.launches import LaunchedProgram, launched
 from wavesim.sim.split_tiles import SplitStage
+from wavesim.sim.streamed_run import simulate_megakernel
 from wavesim.trace.header import DependencyInfo, Event, Header, StageInfo
 from wavesim.trace.trace import PART_COLUMNS, IntArray, Trace, Waits
 
@@ -38,12 +39,16 @@ SETTLED = 0.005  # of its time, by which no block's may still change
 def simulate(pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel | None = None) -> Trace:
     """Runs the pipeline on the simulated device; deterministic.
 
-    Without `costs` the catalogue's roofline is used (`roofline`). Raises `DescriptionError` for
-    blocks, orders or policies that can't be, `DeadlockError` when blocks wait for ever.
+    Without `costs` the catalogue's roofline is used (`roofline`). A megakernel has costs of its own
+    (`simulate_megakernel`), which the device's file says. Raises `DescriptionError` for blocks, orders or
+    policies that can't be, `DeadlockError` when blocks wait for ever.
     """
     require_types(
         "simulate", pipeline=(pipeline, Pipeline), device=(device, Device), costs=(costs, CostModel | None)
     )
+    check_plan(pipeline, plan)
+    if plan.schedule.has_work_lists:
+        return simulate_megakernel(pipeline, plan, device)
     model = roofline(pipeline, device) if costs is None else costs
     program = launched(pipeline, plan, device, model.main_loops)
 

@@ -16,6 +16,7 @@ from wavesim.work.description.table import Field
 from wavesim.work.gemm.kind import GEMM
 from wavesim.work.kind import WorkKind
 from wavesim.work.rows.kind import COPY, NORM, SOFTMAX
+from wavesim.work.streamed.kind import STREAMED
 
 KINDS: dict[str, WorkKind] = {
     GEMM.word: GEMM,
@@ -26,6 +27,7 @@ KINDS: dict[str, WorkKind] = {
     NORM.word: NORM,
     SOFTMAX.word: SOFTMAX,
     COPY.word: COPY,
+    STREAMED.word: STREAMED,
 }
 
 

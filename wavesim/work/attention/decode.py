@@ -37,6 +37,7 @@ class AttentionDecode(TiledWork):
 
     word = "decode"
     attends = True
+    ahead_operands = ("k", "v")
 
     name: str
     sequences: int
@@ -182,6 +183,16 @@ class AttentionDecode(TiledWork):
             top = end - (self.keys if self.has_lengths else 1)
             for name in ("k", "v"):
                 yield Write(name, Region(top, end, left, left + self.head_dim))
+
+    def ahead_bytes(self, x: int, y: int, z: int) -> int:
+        """The cached keys and values of a split."""
+        first, end = self.blocks_of(z)
+        keys = min(end * self.tile_n, self.cached) - min(first * self.tile_n, self.cached)
+        return 2 * ELEMENT_BYTES[self.dtype] * keys * self.head_dim
+
+    def awaited_bytes(self, z: int) -> int:
+        """The queries of a KV head."""
+        return ELEMENT_BYTES[self.dtype] * self.heads // self.kv_heads * self.head_dim
 
     @property
     def kv_bytes(self) -> int:

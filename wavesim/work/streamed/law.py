@@ -1,0 +1,41 @@
+"""How fast a persistent kernel streams weights through its SMs' rings, by constants of a device's file.
+
+Example: 132 SMs share 4.4 TB/s, 33 GB/s each; one that takes 38 GB/s out of its ring is hardly faster, so
+that what it does besides, 2 us at the start of every stage, is hardly ever made up for.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from wavesim.work.law import CostLaw
+
+
+@dataclass(frozen=True)
+class MegakernelCosts(CostLaw):
+    """What the simulation of a megakernel needs to know of kernel and device.
+
+    - `dram_bytes_per_s`: of all SMs together. `l2_bytes_per_s`: the same, of activations.
+    - `latency_ns`: from the issue of a bulk copy to its arrival in the ring, at full load.
+    - `consume_bytes_per_s`: what the warps of an SM take out of a full ring.
+    - `stage_ns`: of an SM, between its last item of a stage and its first of the next: barriers, activations.
+    - `item_ns`: of the warps that compute an item, at its end: sums across lanes, the store.
+    - `post_ns`: from a post to the return of a wait for it on another SM.
+    - `setup_ns`: around the kernel.
+    """
+
+    section: ClassVar[str] = "megakernel"
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        "l2_bytes_per_s": "l2.bytes_per_s",
+        "post_ns": "semaphore.latency_ns",
+        "setup_ns": "overheads.setup_ns",
+    }
+
+    dram_bytes_per_s: float
+    l2_bytes_per_s: float
+    latency_ns: int
+    consume_bytes_per_s: float
+    stage_ns: int
+    item_ns: int
+    post_ns: int
+    setup_ns: int = 0
