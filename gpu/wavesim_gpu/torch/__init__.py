@@ -1,4 +1,5 @@
-"""The MLP as PyTorch knows it: an operator, a module, and `optimize`, which swaps a model's MLPs.
+"""The MLP as PyTorch knows it: an operator, a module, and `optimize`, which swaps a model's MLPs; linear
+layers and whole decoders over several GPUs, `parallelize`.
 
 Example: `print(wavesim_gpu.torch.optimize(model))` lists what it swapped and what that is predicted to gain;
 `wavesim_gpu.torch.restore(model)` undoes it. Importing this needs PyTorch, and no GPU.
@@ -9,5 +10,15 @@ from wavesim_gpu.torch.modules import Mlp
 from wavesim_gpu.torch.parallel import tune_parallel_linear
 from wavesim_gpu.torch.report import OptimizeReport
 from wavesim_gpu.torch.swap import optimize, restore
+from wavesim_gpu.torch.tensor_parallel import ParallelReport, parallelize
 
-__all__ = ["Mlp", "OptimizeReport", "mlp", "optimize", "restore", "tune_parallel_linear"]
+__all__ = [
+    "Mlp",
+    "OptimizeReport",
+    "ParallelReport",
+    "mlp",
+    "optimize",
+    "parallelize",
+    "restore",
+    "tune_parallel_linear",
+]

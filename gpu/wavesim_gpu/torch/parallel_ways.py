@@ -2,9 +2,8 @@
 
 Example: of an all-reduce in bf16, `LIBRARY` is cuBLAS and NCCL, `TWO_SHOT` cuBLAS into symmetric memory and
 PyTorch's all-reduce there, `PUSH` cuBLAS and our all-reduce (peers/push.py), `EXCHANGE` our one kernel
-(peers/exchange_linear.py). A way takes (x, w, bias,
-out), x of two dimensions, and returns the result, in `out` where that is given. Making one is a collective
-call and never happens while a graph is captured.
+(peers/exchange_linear.py). A way takes (x, w, bias, out), x of two dimensions, and returns the result, in
+`out` where that is given. Making one is a collective call and never happens while a graph is captured.
 """
 
 from collections.abc import Callable

@@ -20,7 +20,8 @@ from wavesim_gpu.bench.rows import MeasuredCase
 # What one process may hand out to peers: nothing of it is freed before the process ends.
 MEMORY_BYTES = 40e9
 ROUNDS = 7
-TIMED = ("times", "alone", "both", "operators")  # ways, products and all-reduces alone, both; PyTorch's calls
+# Ways, products and all-reduces alone, both; PyTorch's calls; whole decoders.
+TIMED = ("times", "alone", "both", "operators", "model")
 
 
 class Ranks:

@@ -28,6 +28,7 @@ from wavesim_gpu.bench.kinds.two_gpus.library_ways import (
     reducing_ways,
     scattering_ways,
 )
+from wavesim_gpu.bench.kinds.two_gpus.models import model_ways
 from wavesim_gpu.bench.kinds.two_gpus.rank import (
     agreed,
     case_of,
@@ -69,6 +70,8 @@ class RankWorker:
             return part(self._rank, setting, size, self._group)
         if self._library is None:
             self._library = dist.new_group(backend="nccl")
+        if setting.part == "model":
+            return _models(size, self._library, setting)
         case = case_of(size, setting)
         if setting.part == "operators":
             return _operators(self._rank, case, self._library, setting)
@@ -177,3 +180,23 @@ def _operators(rank: int, case: SharedCase, library: Any, setting: Setting) -> R
         name: replace(way, words=words) if name.startswith("operator") else way for name, way in ways.items()
     }
     return _rows(in_turns(ways, setting.rounds, DTYPE, agreed), setting)
+
+
+def _models(size: tuple[int, int, int], library: Any, setting: Setting) -> Rows:
+    """A decoder's layers by our operators and by the libraries; of what a graph cannot capture only eager."""
+    calls = model_ways(setting.kind, size, library)
+    expected = calls["by hand"]().float()
+    ways: dict[str, PeerContender] = {}
+    for name, call in calls.items():
+        if setting.takes(name):
+            ways[f"{name}, eager"] = called(call, expected)
+            ways |= _in_graph(name, call, expected)
+    return _rows(in_turns(ways, setting.rounds, DTYPE, agreed), setting)
+
+
+def _in_graph(name: str, call: Any, expected: Any) -> dict[str, PeerContender]:
+    try:
+        return {f"{name}, graph": library_contender(call, expected)}
+    except RuntimeError as error:  # on all ranks alike
+        print(f"{name}: {error}", flush=True)  # noqa: T201  # for whoever watches
+        return {}
