@@ -26,12 +26,13 @@ FOLDER = Path(__file__).parents[1] / "data" / "lint"
 SEALED_2 = FOLDER / "sealed_2"
 FRESH = FOLDER / "fresh"
 PDL_BUGS = FOLDER / "pdl_bugs"
+KINDS = FOLDER / "kinds"
 SEALED_HASH = "sealed.sha256"  # in the folder that it is of
 ARCHS = ("sm_80", "sm_90a", "sm_100a", "sm_120a")  # where a template names none
 
 Language = Literal["ptx", "sass"]
 Family = Literal["mutant", "public", "right"]
-Split = Literal["development", "test", "later", "sealed-2", "fresh", "held-out"]
+Split = Literal["development", "test", "later", "sealed-2", "fresh", "held-out", "kinds"]
 
 
 @dataclass(frozen=True)
@@ -67,13 +68,15 @@ class Case:
 
     @property
     def split(self) -> Split:
-        """By the name's hash; "later" for what was written after the rules, "sealed-2" for what was written
-        without having read them. Of all but the first, only totals are looked at.
+        """By the name's hash, or by the list; "later" was written after the rules, "sealed-2" without having
+        read them. Of all but the first, only totals are looked at.
         """
         if self.folder == SEALED_2:
             return "sealed-2"
         if self.folder == FRESH:
             return "held-out" if hashlib.sha256(self.template.encode()).digest()[6] % 2 else "fresh"
+        if self.folder == KINDS:
+            return "kinds"
         if self.is_later:
             return "later"
         return "test" if hashlib.sha256(self.name.encode()).digest()[0] % 2 == 1 else "development"
@@ -95,9 +98,13 @@ class Case:
 
 @functools.cache
 def cases(folder: Path = FOLDER) -> tuple[Case, ...]:
-    """All cases of a corpus, `FOLDER` or `SEALED_2`: by template, each right twin before its mutants."""
+    """All cases of a corpus, such as `FOLDER`: by template, each right twin before its mutants."""
     described = tomllib.loads((folder / "cases.toml").read_text())
-    classes = described.get("classes") or tomllib.loads((FOLDER / "cases.toml").read_text())["classes"]
+    classes = described.get("classes") or {
+        name: about
+        for place in (FOLDER, FRESH)
+        for name, about in tomllib.loads((place / "cases.toml").read_text())["classes"].items()
+    }
     made = [case for template in described["template"] for case in _cases_of(template, classes)]
     made += [_compiled(entry, classes) for entry in described.get("compiled", ())]
     return tuple(replace(case, folder=folder) for case in made)

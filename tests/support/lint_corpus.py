@@ -19,7 +19,18 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from lint_cases import FOLDER, FRESH, PDL_BUGS, SEALED_2, SEALED_HASH, Case, cases, packed, sealed_sha256
+from lint_cases import (
+    FOLDER,
+    FRESH,
+    KINDS,
+    PDL_BUGS,
+    SEALED_2,
+    SEALED_HASH,
+    Case,
+    cases,
+    packed,
+    sealed_sha256,
+)
 
 from wavesim.lint import disassembler, elf
 from wavesim.lint.disassembler import disassembly
@@ -31,7 +42,7 @@ DISASSEMBLER = hashlib.sha256(
 
 
 def main(words):
-    folders = {"--sealed-2": SEALED_2, "--fresh": FRESH, "--pdl-bugs": PDL_BUGS}
+    folders = {"--sealed-2": SEALED_2, "--fresh": FRESH, "--pdl-bugs": PDL_BUGS, "--kinds": KINDS}
     folder = folders.get(words[0] if words else "", FOLDER)
     templates = words if folder == FOLDER else words[1:]
     made = [case for case in cases(folder) if not templates or case.template in templates]

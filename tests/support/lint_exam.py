@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lint_cases import FOLDER, FRESH, SEALED_2, Case, cases, sealed_sha256
+from lint_cases import FOLDER, FRESH, KINDS, SEALED_2, Case, cases, sealed_sha256
 
 from wavesim.errors import DescriptionError, WavesimError
 from wavesim.lint.check import beside, findings_of
@@ -168,6 +168,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--later", action="store_true", help="take the later split, too")
     parser.add_argument("--sealed-2", action="store_true", help="take the second sealed split, and no other")
     parser.add_argument("--fresh", action="store_true", help="take the fresh list, and no other")
+    parser.add_argument("--kinds", action="store_true", help="take the small kernels of many kinds alone")
     parser.add_argument(
         "--write", action="store_true", help=f"write {SCORES.name}; with --sealed-2 {OPENING.name}, once"
     )
@@ -177,15 +178,17 @@ def main(words: list[str] | None = None) -> int:
             raise DescriptionError(
                 f"{OPENING} is there already: the split was opened once; leave --write out"
             )
-        from_folder = cases(SEALED_2 if options.sealed_2 else FRESH if options.fresh else FOLDER)
+        lists = ((options.sealed_2, SEALED_2), (options.fresh, FRESH), (options.kinds, KINDS))
+        from_folder = cases(next((folder for is_asked, folder in lists if is_asked), FOLDER))
         opened = [case for case in from_folder if options.later or not case.is_later]
         chosen = [case for case in opened if not options.template or case.template in options.template]
         scores = [result_of(case) for case in chosen]
         result = totals(scores)
         if options.write and options.sealed_2:
             write_text(OPENING, json.dumps(opening(scores), indent=1) + "\n")
-        elif options.write and options.fresh:
-            kept = json.loads(FRESH_SCORES.read_text()) | {"now": result["splits"]}
+        elif options.write and (options.fresh or options.kinds):
+            key = "now" if options.fresh else "kinds"
+            kept = json.loads(FRESH_SCORES.read_text()) | {key: result["splits"]}
             write_text(FRESH_SCORES, json.dumps(kept, indent=1) + "\n")
         elif options.write:
             result["second sealed split"] = totals([result_of(case) for case in cases(SEALED_2)])["families"]

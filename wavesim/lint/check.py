@@ -17,12 +17,14 @@ from wavesim.lint.instruction import KernelCode, Listing
 from wavesim.lint.paths import Effort
 from wavesim.lint.rules import RULES
 from wavesim.lint.rules.async_copies import judge_bulk_loads, judge_bulk_stores, judge_copies
+from wavesim.lint.rules.clusters import judge_clusters
 from wavesim.lint.rules.dependent import judge_grid_waits
 from wavesim.lint.rules.divergence import judge_barriers, judge_barriers_alone
 from wavesim.lint.rules.loading import judge_loads
 from wavesim.lint.rules.mbarriers import judge_mbarriers, judge_spins
 from wavesim.lint.rules.posting import judge_posts
 from wavesim.lint.rules.resetting import judge_resets
+from wavesim.lint.rules.sequences import judge_sequences
 from wavesim.lint.rules.shared_memory import judge_shared_memory
 from wavesim.lint.rules.two_sides import Side, judge_dependents, judge_sides, side_of, with_posts
 from wavesim.lint.rules.waiting import judge_waits
@@ -99,8 +101,10 @@ def _judged(side: Side, left: int) -> list[Finding]:
         *judge_bulk_loads(code),
         *judge_bulk_stores(code),
         *judge_shared_memory(code),
+        *judge_clusters(code),
         *judge_barriers(code),
         *judge_spins(code, waits),
+        *judge_sequences(code, waits),
     ]
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from wavesim.lint.block_size import counts_by_warp
 from wavesim.lint.finding import Known
 from wavesim.lint.flow import Fact, Flow, Predicates
 from wavesim.lint.instruction import Instruction, KernelCode, Listing, Op, Ordering, Scope, is_shuffle
@@ -207,6 +208,13 @@ class Code:
             self.kernel.name in names or any(":" not in name for name in self.known.produced)
         )
 
+    @functools.cached_property
+    def is_one_warp(self) -> bool:
+        """Whether a block is one warp: by its bounds, or by how the kernel counts its threads."""
+        if self.kernel.threads or self._has_rows:
+            return 0 < self.kernel.threads <= 32
+        return counts_by_warp(self.instructions, self.sources)
+
     @property
     def is_launched(self) -> bool:
         """Whether the user says that it may start before the kernel before it has ended."""
@@ -333,6 +341,13 @@ class Code:
         indices = {i for i in indices if self[i].op in ACCESSES}
         deciding = [i for i in self.having(Op.LOAD) if self.deciders(i)]
         return frozenset(indices | {i for i in deciding if any(self.flow.is_beside(i, at) for at in indices)})
+
+    @functools.cached_property
+    def kept(self) -> frozenset[int]:
+        """The accesses whose values stores to memory are made of."""
+        stores = self.having(Op.STORE)
+        sources = (self.sources(used, i) for i in stores for used in self.stored(i))
+        return frozenset(source for made_of in sources for source in made_of if self[source].op in ACCESSES)
 
     @functools.cached_property
     def _users(self) -> dict[int, tuple[int, ...]]:

@@ -6,6 +6,7 @@ from wavesim.lint.code import Code, ThreadTest, width
 from wavesim.lint.finding import Finding, Kind, Verdict
 from wavesim.lint.instruction import Instruction, Op
 from wavesim.lint.one_thread import WARP_BITS
+from wavesim.lint.paths import walk
 from wavesim.lint.rules import RULES
 
 _MULTICAST = re.compile(r"^(@\S+ )?(multimem|RED\w*\.\S*MM|REDGMC|STGMC)\b")  # memory of several GPUs
@@ -56,7 +57,7 @@ def sync_needed(code: Code, narrow: int, wide: int) -> int:
     extra = few - many
     if not extra or any(test.kind == "thread" for test in many):
         return NONE
-    if 0 < code.kernel.threads <= 1 << WARP_BITS:
+    if code.is_one_warp:
         return WARP
     # One of a role's lanes has its warp to bring along; where the role is of several, the warps are to meet.
     is_of_role = bool(many) and many <= few and not _spans_warps(many, extra)
@@ -80,6 +81,11 @@ def are_apart(code: Code, first: int, second: int) -> bool:
     return any(None not in pair and pair[0] != pair[1] for pair in outcomes)
 
 
+def is_reached(code: Code, first: int, second: int, stops: frozenset[Op]) -> bool:
+    """Whether a way from after one (-1: the entry) to the other has none of these operations."""
+    return code.flow.path_without(first, second, lambda i: i.op in stops) is not None
+
+
 def is_handed_on(code: Code, first: int, second: int) -> bool | None:
     """Whether a barrier orders what some warps run before what others do; None where none of theirs says so.
 
@@ -100,6 +106,45 @@ def is_handed_on(code: Code, first: int, second: int) -> bool | None:
     here = {barrier_number(code, i) for i in before} | arrived
     is_meant = any(i in code.reach(first) for i in barriers) and bool(before)
     return False if is_meant and None not in here else None
+
+
+def slips_past(code: Code, barrier: int, beside: int, target: int | None) -> bool:
+    """Whether threads that run `beside`, and that their index parts from a barrier, go on without one
+    to `target` (None: the end).
+    """
+    ops = frozenset({Op.BARRIER, Op.BARRIER_ARRIVE} if target is None else {Op.BARRIER})
+    # Groups of warps that have a barrier each do not wait for each other.
+    alike = {barrier_number(code, i) for i in code.having(Op.BARRIER) if code[i].value == code[barrier].value}
+    parting = code.thread_guards([barrier]) - code.thread_guards([beside]) if len(alike) == 1 else set()
+    is_end = target is None
+
+    def following(i: int) -> list[int]:
+        """Where all threads take one way, the way to the barrier; where they part, both."""
+        ways = code.forward(i)
+        return [
+            way for way in ways if i in parting or barrier not in code.reach(i) or barrier in code.reach(way)
+        ]
+
+    def step(i: int, state: bool) -> bool | None:
+        return None if code[i].op in ops or i == target else state
+
+    starts = [(way, True) for way in (following(beside) if is_end else following(0))] if parting else []
+    reached = {i for i, _ in walk(following, starts, step) if code[i].op not in ops}
+    if not is_end:
+        return target in reached
+    return any(not code.onward(i) or (i in parting and code[i].op in (Op.EXIT, Op.RETURN)) for i in reached)
+
+
+def counted_threads(code: Code, barrier: int) -> int | None:
+    """How many threads a block barrier counts: 0 for all of the block, None where that is not in the code."""
+    instruction = code[barrier]
+    if instruction.value is not None:
+        return instruction.value
+    operands = instruction.text.rstrip("; ").split(",")
+    is_vote = bool(instruction.defines)  # its answer is an operand of its own
+    if len(operands) < 2 or is_vote:
+        return 0
+    return code.moved(operands[-1].strip(), barrier)
 
 
 def barrier_number(code: Code, barrier: int) -> int | None:

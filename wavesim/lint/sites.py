@@ -108,12 +108,19 @@ def _is_poll(code: Code, index: int, loop: CodeLoop) -> bool:
     if instruction.op is Op.ATOMIC:
         return _leaves_memory(code, index) or (is_swap(code, index) and not _is_retry(code, index))
     if code.is_("flags", index) or instruction.order in STRONG:
-        return True
+        return not is_of_own_block(code, index)
     return (
         instruction.order in ("weak", "nc")
         and _is_invariant(code, index, loop)
         and not _has_stores(code, loop)
     )
+
+
+def is_of_own_block(code: Code, index: int) -> bool:
+    """Whether it is what a block tells itself across a barrier: ordinary stores of the kernel go there."""
+    weak = [i for i in code.having(Op.STORE) if code[i].order == "weak" and code.is_global(i)]
+    told = [i for i in weak if code.constant(i) is None and code.flow.same_address(i, index)]
+    return code[index].op is Op.LOAD and bool(told) and any(True for _ in code.having(Op.BARRIER))
 
 
 def _does_work(code: Code, loop: CodeLoop) -> bool:
@@ -162,6 +169,8 @@ def _single(code: Code, polled: frozenset[str]) -> Iterator[FlagWait]:
     for i in code.having(Op.LOAD, Op.ATOMIC):
         if not code.is_global(i) or (code[i].op is Op.LOAD and code[i].order not in STRONG):
             continue
+        if is_of_own_block(code, i):
+            continue
         is_acquire = code[i].order in ACQUIRES or _is_dropped_at_once(code, i)
         if code[i].op is Op.ATOMIC and not _leaves_memory(code, i):
             if not is_swap(code, i) and i in tickets:
@@ -198,7 +207,10 @@ def posts_of(code: Code, waits: tuple[FlagWait, ...]) -> tuple[FlagPost, ...]:
             posts.append(FlagPost(i, is_certain=True, releases=False))
         elif _may_be_post(code, i) and bool(code.threads(i)):
             is_polled = bool(code.roots(i)) and code.roots(i) <= polled
-            if is_polled or comes_first(code, i, _STORED):
+            is_told = (
+                code[i].op is not Op.STORE and code[i].scope == "sys"
+            )  # no counter is kept for other GPUs
+            if is_polled or is_told or comes_first(code, i, _STORED):
                 posts.append(FlagPost(i, is_certain=True, releases=False))
             elif comes_first(code, i, _SHOWN):
                 posts.append(FlagPost(i, is_certain=False, releases=False))

@@ -4,7 +4,7 @@ import json
 from collections import Counter
 
 import pytest
-from lint_cases import FRESH, PDL_BUGS, SEALED_HASH, cases, packed, sealed_sha256
+from lint_cases import FRESH, KINDS, PDL_BUGS, SEALED_HASH, cases, packed, sealed_sha256
 from lint_exam import FRESH_SCORES, result_of, totals
 
 BUGS = cases(PDL_BUGS)
@@ -18,9 +18,10 @@ def test_the_fresh_list_is_as_it_was_written_down():
 
 
 @pytest.mark.slow
-def test_the_fresh_list_is_judged_as_stored():
-    stored = json.loads(FRESH_SCORES.read_text())["now"]
-    assert totals([result_of(case) for case in cases(FRESH)])["splits"] == stored
+@pytest.mark.parametrize(("folder", "key"), [(FRESH, "now"), (KINDS, "kinds")], ids=["fresh", "kinds"])
+def test_a_list_is_judged_as_stored(folder, key):
+    stored = json.loads(FRESH_SCORES.read_text())[key]
+    assert totals([result_of(case) for case in cases(folder)])["splits"] == stored
 
 
 @pytest.mark.parametrize("case", BUGS, ids=lambda case: case.name)

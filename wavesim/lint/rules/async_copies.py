@@ -14,14 +14,15 @@ from typing import NamedTuple
 from wavesim.lint.code import Code
 from wavesim.lint.finding import Finding
 from wavesim.lint.flow import CodeLoop
-from wavesim.lint.instruction import Op
-from wavesim.lint.judging import BLOCK, NONE, judged, line, sync_needed
+from wavesim.lint.instruction import Instruction, Op
+from wavesim.lint.judging import BLOCK, NONE, are_apart, is_handed_on, judged, line, sync_needed
 from wavesim.lint.paths import walk
 
 _MOST_GROUPS = 9  # more than any pipeline has
 _ALLOCATES = re.compile(r"tcgen05\.alloc|UTCATOMSWS|st\.async|ST\.ASYNC")
 # What may still fill shared memory behind a wait, or wait for what fills it.
 _DRAINING = frozenset({Op.ASYNC_COPY, Op.ASYNC_ARRIVE, Op.ASYNC_WAIT, Op.CALL})
+_WARP_GROUP = re.compile(r"\bwgmma\.mma_async\b|\b[HIQB]GMMA\b")
 _SYNCS = frozenset({Op.BARRIER, Op.CLUSTER_WAIT, Op.WARP_SYNC, Op.MBARRIER_TEST})
 
 
@@ -192,31 +193,52 @@ class Staged(NamedTuple):
 
 
 def judge_bulk_stores(code: Code) -> Iterator[Finding]:
-    """Bulk stores of shared memory that threads wrote with no proxy fence of their own behind it."""
-    for store in _from_shared(code):
+    """What the asynchronous proxy reads of shared memory that threads wrote and did not fence."""
+    writes = [i for i in code.having(Op.STORE) if code[i].space == "shared"]
+    readers = sorted(_from_shared(code)) if writes else []
+    for reader in readers:
+        if (write := _unfenced(code, reader, writes)) is not None:
+            why = (
+                f"{line(code[write])} writes shared memory, and no fence.proxy.async of the writer stands "
+                f"between it and TMA or wgmma, which reads it in {line(code[reader])}"
+            )
+            yield judged(code, "no-proxy-fence", reader, why, (write,))
+            return
+    if readers and any(True for _ in code.having(Op.PROXY_FENCE)):
+        why = f"what threads write for {line(code[readers[0]])} is fenced for the asynchronous proxy"
+        yield judged(code, "no-proxy-fence", readers[0], why, verdict="right")
 
-        def step(i: int, state: Staged) -> Staged | None:
-            if code[i].op in _SYNCS:
-                return Staged(BLOCK)
-            if code[i].op is Op.PROXY_FENCE and code[i].space != "global":
-                return state._replace(is_fenced=True)
-            return state
 
-        for i, state in walk(code.backward, [(store, Staged())], step):
-            is_write = code[i].op is Op.STORE and code[i].space == "shared"
-            if is_write and not state.is_fenced and _is_staged(code, i, store, state):
-                why = (
-                    f"{line(code[i])} writes shared memory, and no fence.proxy.async of the writer stands "
-                    f"between it and TMA, which reads it in {line(code[store])}"
-                )
-                yield judged(code, "no-proxy-fence", store, why, (i,))
-                return
+def _unfenced(code: Code, reader: int, writes: list[int]) -> int | None:
+    def step(i: int, state: Staged) -> Staged | None:
+        if code[i].op in _SYNCS:
+            return Staged(BLOCK)
+        if _is_proxy_fence(code[i]):
+            return state._replace(is_fenced=True)
+        return state
+
+    for i, state in walk(code.backward, [(reader, Staged())], step):
+        if i in writes and not state.is_fenced and _is_staged(code, i, reader, state):
+            return i
+    # Writers that hand the tile to a warp of another role fence before they arrive.
+    others = [i for i in writes if are_apart(code, i, reader) and is_handed_on(code, i, reader)]
+    return min(others) if others and not any(_is_proxy_fence(at) for at in code.instructions) else None
+
+
+def _is_proxy_fence(instruction: Instruction) -> bool:
+    return instruction.op is Op.PROXY_FENCE and instruction.space != "global"
 
 
 def _from_shared(code: Code) -> Iterator[int]:
-    """The bulk copies that read shared memory: to global memory, or to another block's of the cluster."""
+    """Bulk copies of shared memory to global memory or to another block's; wgmma, where threads' stores alone
+    fill it.
+    """
     yield from code.having(Op.BULK_STORE, Op.BULK_REDUCE)
-    yield from (i for i in code.having(Op.BULK_LOAD) if code[i].space == "shared::cluster")
+    loads = list(code.having(Op.BULK_LOAD))
+    yield from (i for i in loads if code[i].space == "shared::cluster")
+    is_filled = bool(loads) or any(True for _ in code.having(Op.ASYNC_COPY))
+    products = () if is_filled else enumerate(code.instructions)
+    yield from (i for i, instruction in products if _WARP_GROUP.search(instruction.text))
 
 
 def _is_staged(code: Code, write: int, store: int, state: Staged) -> bool:

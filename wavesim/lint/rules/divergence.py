@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from wavesim.lint.code import ACCESSES, STRONG, Code
 from wavesim.lint.finding import Finding
 from wavesim.lint.instruction import Op
-from wavesim.lint.judging import judged, line
+from wavesim.lint.judging import counted_threads, judged, line
 from wavesim.lint.paths import walk
 
 _RUN_TIME = re.compile(r"\bc\[0x|%n?ctaid|%ntid|%n?cluster|SR_(NTID|CTAID|NCTAID|C[gG])")
@@ -35,7 +35,14 @@ def judge_barriers(code: Code) -> Iterator[Finding]:
             )
             yield judged(code, "divergent-barrier", i, why, passed)
             return
-        count = code[i].value or 0
+        if _is_of_all(code, i) and (load := _own_turns(code, i)) is not None:
+            why = (
+                f"the barrier in {line(code[i])} is in a loop whose turns each thread reads for itself, in "
+                f"{line(code[load])}"
+            )
+            yield judged(code, "divergent-barrier", i, why, (load,))
+            return
+        count = counted_threads(code, i) or 0
         if (most := _threads_at(code, i)) > count > 0 and count % 32 == 0:
             why = f"{most} threads reach the barrier in {line(code[i])}, which counts {count}"
             yield judged(code, "divergent-barrier", i, why)
@@ -88,6 +95,26 @@ def _passed_by(code: Code, index: int) -> tuple[int, int] | None:
     return None
 
 
+def _own_turns(code: Code, index: int) -> int | None:
+    """The load from a place of each thread's own that alone says how often a loop around a barrier turns."""
+    for loop in code.flow.loops:
+        if index not in loop.body or len(loop.exits) != 1:
+            continue
+        made_by = code.test_of(loop.exits[0])
+        loads = [i for i in made_by if code[i].op is Op.LOAD and code.is_global(i) and i not in loop.body]
+        own = [i for i in loads if code[i].address is not None and code.reads_thread(_address_of(code, i))]
+        if own and not any(
+            code[i].op in (Op.BARRIER, Op.ATOMIC) or code[i].space == "shared" for i in made_by
+        ):
+            return min(own)
+    return None
+
+
+def _address_of(code: Code, i: int) -> frozenset[int]:
+    address = code[i].address
+    return code.sources(address.base, i) if address is not None and address.base else frozenset()
+
+
 def _parts_threads(code: Code, guard: int) -> bool:
     """Whether the code alone says that it parts a block's threads: by their index and numbers.
 
@@ -116,4 +143,4 @@ def _threads_at(code: Code, index: int) -> int:
 
 
 def _is_of_all(code: Code, index: int) -> bool:
-    return code[index].value is None
+    return counted_threads(code, index) == 0

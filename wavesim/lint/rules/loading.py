@@ -40,7 +40,7 @@ def _above(
     ]  # the wait of a loop's next turn is for that turn's data
     early = [i for i in early if not _is_of_earlier_phase(code, i, waits, posts)]
     if not code.says_produced:
-        early = [i for i in early if _must_be_produced(code, i, waits)]
+        early = [i for i in early if _must_be_produced(code, i, waits, posts)]
     for i in early[:1]:
         wait = min(w for w in waits if code.flow.can_follow(i, w))
         what = "prefetches" if code[i].op in _LOOKS_AHEAD else "loads"
@@ -129,13 +129,15 @@ def _before(code: Code, waits: frozenset[int]) -> set[int]:
     )
 
 
-def _must_be_produced(code: Code, index: int, waits: frozenset[int]) -> bool:
+def _must_be_produced(code: Code, index: int, waits: frozenset[int], posts: Iterable[FlagPost]) -> bool:
     """Whether it loads what is awaited: all that is loaded below, or what the kernel itself writes."""
     after = {i for wait in waits for i in code.reach(wait)} - waits
     below = [i for i in code.having(*LOADS) if i in after and is_data_load(code, i)]
     own = code.roots(index)
     if code[index].order in STRONG and _is_own_data(code, index):
         return True
+    if not below and code[index].order == "nc" and any(map(code.is_global, code.having(Op.STORE))):
+        return not any(True for _ in posts)  # moved above the wait; who posts may wait for its turn to store
     if not below:  # a wait for a flag may be there for the stores, or its poll carry the data itself
         return False
     roots = [code.roots(i) for i in below]

@@ -14,7 +14,7 @@ from wavesim.lint.finding import Finding
 from wavesim.lint.flow import CodeLoop
 from wavesim.lint.instruction import Op
 from wavesim.lint.judging import judged, line
-from wavesim.lint.sites import FlagWait, comes_first
+from wavesim.lint.sites import FlagWait
 
 # Remainders, masks and selections.
 _RING = re.compile(r"^(@\S+ )?(rem|and|selp|LOP3|SEL|USEL|ULOP3)\b")
@@ -33,7 +33,7 @@ def judge_mbarriers(code: Code) -> Iterator[Finding]:
     """What is wrong with a kernel's mbarriers, or that they are right."""
     tests = list(code.having(Op.MBARRIER_TEST))
     findings = [*_not_awaited(code, tests), *_same_phase(code, tests), *_no_expect(code)]
-    findings += [*_skipped(code, tests)][:1] + [*_too_weak(code, tests)][:1]
+    findings += [*_skipped(code, tests)][:1]
     if tests and not findings:
         why = f"{line(code[tests[0]])} and other waits for mbarriers are repeated until they succeed"
         findings.append(judged(code, "mbarrier-not-awaited", tests[0], why, verdict="right"))
@@ -49,6 +49,9 @@ def _spin_of(code: Code, test: int) -> CodeLoop | None:
 
 
 def _not_awaited(code: Code, tests: list[int]) -> Iterator[Finding]:
+    if not tests and (arrive := _left_alone(code)) is not None:
+        why = f"{line(code[arrive])} arrives at an mbarrier, and nothing in the kernel waits for it"
+        yield judged(code, "mbarrier-not-awaited", arrive, why)
     looped = [test for test in tests if _spin_of(code, test)]
     for test in tests:
         if test in looped or any(
@@ -61,8 +64,13 @@ def _not_awaited(code: Code, tests: list[int]) -> Iterator[Finding]:
         return
 
 
-def _is_repeated_by(code: Code, test: int, other: int) -> bool:
-    return code.flow.can_follow(test, other) and code.flow.same_address(test, other) is not False
+def _left_alone(code: Code) -> int | None:
+    """An arrival or a copy that an mbarrier of the kernel's own counts, before shared memory is read."""
+    if any(True for _ in code.having(Op.CALL)) or not any(True for _ in code.having(Op.MBARRIER_INIT)):
+        return None
+    counted = sorted({*code.having(Op.MBARRIER_ARRIVE, Op.MBARRIER_EXPECT, Op.BULK_LOAD)})
+    reads = [i for i in code.having(Op.LOAD) if code[i].space == "shared"]
+    return next((i for i in counted if any(code.flow.can_follow(i, read) for read in reads)), None)
 
 
 def _same_phase(code: Code, tests: list[int]) -> Iterator[Finding]:
@@ -101,37 +109,6 @@ def _skipped(code: Code, tests: list[int]) -> Iterator[Finding]:
                     code, "mbarrier-phase", test, f"{why}cannot tell a phase from the one after the next"
                 )
                 break
-
-
-def _too_weak(code: Code, tests: list[int]) -> Iterator[Finding]:
-    """Arrivals at another block's mbarrier, and waits for them, that order too little."""
-    remote = [
-        i for i in code.having(Op.MBARRIER_ARRIVE, Op.MBARRIER_EXPECT) if code[i].space == "shared::cluster"
-    ]
-    fences = frozenset({Op.FENCE})
-    for i, order, rule in (
-        *((i, code[i].order, "no-release") for i in remote),
-        *((i, code[i].order, "no-acquire") for i in tests if remote),
-    ):
-        if ".cta." in _PLACE.sub("", code[i].text):
-            why = f"{line(code[i])} is of block scope, and the mbarrier of another block of the cluster"
-            yield judged(code, "narrow-scope", i, why)
-        elif order == "relaxed" and not comes_first(code, i, fences) and not _is_fenced(code, i):
-            verb = "releases" if rule == "no-release" else "acquires"
-            why = f"{line(code[i])} is relaxed, and no fence {verb} what the blocks hand over by it"
-            yield judged(code, rule, i, why)
-
-
-_PLACE = re.compile(r"shared::\w+|\[.*")
-
-
-def _is_fenced(code: Code, test: int) -> bool:
-    """Whether a fence follows before shared memory is read."""
-    reads = [i for i in code.having(Op.LOAD) if code[i].space.startswith("shared")]
-    is_fence = lambda instruction: instruction.op is Op.FENCE  # noqa: E731
-    return code[test].op is Op.MBARRIER_TEST and all(
-        code.flow.path_without(test, i, is_fence) is None for i in reads
-    )
 
 
 def _phase(code: Code, test: int) -> tuple[str, ...]:

@@ -22,10 +22,11 @@ from wavesim.lint.judging import (
     judged,
     line,
     need_of,
+    slips_past,
     sync_needed,
 )
 from wavesim.lint.paths import Reached, walk
-from wavesim.lint.rules.waiting import is_data_load
+from wavesim.lint.rules.waiting import is_data_load, is_strong_data
 from wavesim.lint.sites import FlagPost, FlagWait, is_made_of_data, is_swap
 from wavesim.lint.timeouts import timeout_notes
 
@@ -40,6 +41,7 @@ class PathBeforePost(NamedTuple):
     released: int
     synced: int = 0
     is_written: bool = False
+    barrier: int = -1  # by which the block is synced
 
 
 def judge_posts(code: Code, posts: Iterable[FlagPost], waits: Iterable[FlagWait]) -> Iterator[Finding]:
@@ -103,11 +105,21 @@ def _reached(code: Code, post: FlagPost) -> Reached[PathBeforePost]:
                 return state._replace(synced=max(state.synced, WARP))
             case Op.BULK_WAIT if not instruction.count and _is_committers(code, i):
                 return state._replace(is_written=True)
-        return state._replace(synced=BLOCK) if instruction.op in _BLOCK_SYNCS else state
+        return _synced(code, i, state) if instruction.op in _BLOCK_SYNCS else state
 
     flag = code[post.at]
     start = PathBeforePost(width(flag.scope or "gpu") if flag.order in RELEASES else 0)
     return walk(lambda i: code.backward_to(i, post.at), [(post.at, start)], step)
+
+
+def _synced(code: Code, i: int, state: PathBeforePost) -> PathBeforePost:
+    """The state before a barrier; of several, the one that most threads reach counts."""
+    if code[i].op is not Op.BARRIER:
+        return state._replace(synced=BLOCK, barrier=-1)
+    if state.synced == BLOCK and state.barrier < 0:
+        return state
+    is_wider = state.synced < BLOCK or len(code.thread_guards([i])) < len(code.thread_guards([state.barrier]))
+    return state._replace(synced=BLOCK, barrier=i) if is_wider else state
 
 
 def _is_committers(code: Code, wait: int) -> bool:
@@ -129,7 +141,8 @@ def is_data_store(code: Code, index: int, posts: Iterable[FlagPost]) -> bool:
         return True
     is_plain = instruction.op is Op.STORE and instruction.order not in STRONG
     is_sum = instruction.op is not Op.ATOMIC or not code.is_used(index)
-    return is_plain or (not code.threads(index) and is_sum)
+    is_word = instruction.op is Op.STORE and is_made_of_data(code, index)
+    return is_plain or is_word or (not code.threads(index) and is_sum)
 
 
 def _problem(
@@ -162,7 +175,10 @@ def _problem(
     needed = sync_needed(code, post.at, at) or between_threads(code, post.at, at)
     if needed == WARP and code.language == "sass":
         needed = NONE  # a warp's lanes run in step up to the branch that only one takes
-    if store.op not in BULK_STORES and state.synced < needed:
+    if store.op in BULK_STORES:
+        return None
+    is_passed = state.synced == needed == BLOCK and state.barrier >= 0
+    if state.synced < needed or (is_passed and slips_past(code, state.barrier, at, None)):
         return _no_barrier(code, post, at)
     return None
 
@@ -220,7 +236,7 @@ def _early(
         return None if i in stops else state
 
     # In a loop it may say that what was read may be written again, not what is stored next.
-    frees = not before and code.flow.loop_of(post.at) is not None and bool(_reads_of(code, post, waits))
+    frees = not before and code.flow.loop_of(post.at) is not None and _is_read(code, post, waits)
     awaited = _awaited(code, post, waits)
     own_guards = code.guards(post.at)
     for at, _ in walk(code.forward, [(post.at, True)], step):
@@ -272,6 +288,12 @@ def _reads_of(code: Code, post: FlagPost, waits: tuple[FlagWait, ...]) -> set[in
     after = {i for wait in waits if wait.at != post.at for i in code.reach(wait.at)}
     loads = code.having(Op.LOAD)
     return {i for i in loads if i in after and post.at in code.reach(i) and is_data_load(code, i)}
+
+
+def _is_read(code: Code, post: FlagPost, waits: tuple[FlagWait, ...]) -> bool:
+    after = {i for wait in waits if wait.at != post.at for i in code.reach(wait.at)}
+    strong = [i for i in code.having(Op.LOAD) if i in after and post.at in code.reach(i)]
+    return bool(_reads_of(code, post, waits)) or any(is_strong_data(code, i) for i in strong)
 
 
 def _awaited(code: Code, post: FlagPost, waits: Iterable[FlagWait]) -> frozenset[str]:

@@ -3,11 +3,9 @@
 Example: thread 0 draws a tile's number into a slot, a barrier follows, all read the slot, and the next turn
 writes it again: without a second barrier a slow warp reads the next tile's number. The same question, with
 other accesses at its ends, is a ring's slot that is filled before it was read, a staged tile that is written
-while a bulk store reads it, an mbarrier that is used before its init is ordered, a block that ends while its
-neighbour reads from it.
+while a bulk store reads it, an mbarrier that is used before its init is ordered.
 
-Source: PTX ISA 9.0, sections 9.7.9.25 (bulk groups), 9.7.13.4 (barrier.cluster), 9.7.13.15 (mbarrier),
-9.7.15 (wgmma).
+Source: PTX ISA 9.0, sections 9.7.9.25 (bulk groups), 9.7.13.15 (mbarrier), 9.7.15 (wgmma).
 """
 
 import re
@@ -17,7 +15,16 @@ from wavesim.lint.code import ACCESSES, STRONG, Code
 from wavesim.lint.finding import Finding
 from wavesim.lint.flow import CodeLoop
 from wavesim.lint.instruction import Op
-from wavesim.lint.judging import BLOCK, NONE, are_apart, between_threads, judged, line, sync_needed
+from wavesim.lint.judging import (
+    BLOCK,
+    NONE,
+    are_apart,
+    between_threads,
+    is_reached,
+    judged,
+    line,
+    sync_needed,
+)
 from wavesim.lint.paths import walk
 from wavesim.lint.rules.mbarriers import BIT, comes_round, varies
 
@@ -40,7 +47,6 @@ def judge_shared_memory(code: Code) -> Iterator[Finding]:
         _refilled,
         _filled_again,
         _freed_early,
-        _unordered_cluster,
         _warp_group,
     ):
         yield from _first(rule(code))
@@ -50,10 +56,6 @@ def _first(findings: Iterator[Finding]) -> Iterator[Finding]:
     finding = next(findings, None)
     if finding is not None:
         yield finding
-
-
-def _is_reached(code: Code, first: int, second: int, stops: frozenset[Op]) -> bool:
-    return code.flow.path_without(first, second, lambda i: i.op in stops) is not None
 
 
 def _shared_loads(code: Code) -> list[int]:
@@ -89,7 +91,8 @@ def _slot_race(code: Code) -> Iterator[Finding]:
             if not code.flow.same_address(store, load) or sync_needed(code, store, load) < BLOCK:
                 continue
             for first, second, verb in ((store, load, "reads"), (load, store, "writes")):
-                if _is_reached(code, first, second, _SYNCS):
+                is_by_turns = first == load and _is_ring(code, store, _around(code, store, load))
+                if not is_by_turns and is_reached(code, first, second, _SYNCS):
                     why = f"{line(code[second])} {verb} the word of {line(code[first])}, and no barrier "
                     why += "keeps the block's threads from being there at once"
                     yield judged(code, "shared-slot-race", second, why, (first,))
@@ -128,9 +131,12 @@ def _around(code: Code, *places: int) -> CodeLoop | None:
 
 def _place(code: Code, i: int) -> set[tuple[str, int]]:
     """The register behind the address of shared memory: of a copy, its first one."""
-    address = code[i].address
-    base = address.base if code[i].op in ACCESSES and address is not None else next(iter(code[i].uses), "")
-    return {(base, i)} if base in code[i].uses else set()
+    if code[i].op not in ACCESSES:
+        return {(code[i].uses[0], i)} if code[i].uses else set()
+    inside = re.findall(r"\[([^\]]*)\]", code[i].text)
+    return (
+        {(word, i) for word in re.findall(r"[%\w]+", inside[-1]) if word in code[i].uses} if inside else set()
+    )
 
 
 def _is_ring(code: Code, i: int, loop: CodeLoop | None) -> bool:
@@ -163,7 +169,7 @@ def _refilled(code: Code) -> Iterator[Finding]:
             is_same = bool(variables[0] & variables[1]) or (not any(variables) and not has_writes)
             if not is_same or are_apart(code, fill, load) or _is_own(code, fill, load):
                 continue
-            if not _is_reached(code, load, fill, _SYNCS):
+            if not is_reached(code, load, fill, _SYNCS):
                 continue
             ways = [i for i in code.forward(load) if fill in code.reach(i)]
             if _slots(code, fill, loop) == 2 and ways:
@@ -174,7 +180,7 @@ def _refilled(code: Code) -> Iterator[Finding]:
 
 def _is_own(code: Code, fill: int, load: int) -> bool:
     """Whether each thread reads what it has copied itself."""
-    ((register, _),) = _place(code, fill) or {("", 0)}
+    register = next((register for register, _ in _place(code, fill)), "")
     value = code.flow.value_of_address(load)
     return value is not None and code.flow.value_of(register, fill).number == value.number
 
@@ -229,37 +235,6 @@ def _freed_early(code: Code) -> Iterator[Finding]:
         if after:
             why = f"{line(code[arrive])} frees a slot that {line(code[after[0]])} reads only then"
             yield judged(code, "ring-slot-reused", arrive, why, (after[0],))
-
-
-def _remote(code: Code) -> list[int]:
-    return [i for i in code.having(Op.LOAD, Op.STORE) if code[i].space == "shared::cluster"]
-
-
-def _unordered_cluster(code: Code) -> Iterator[Finding]:
-    """Accesses to another block's shared memory before both have met, and a block's end behind a read."""
-    remote = _remote(code)
-    meets = list(code.having(Op.CLUSTER_WAIT))
-    for i in remote:
-        if _is_reached(code, -1, i, _SYNCS - {Op.BARRIER}):
-            why = f"{line(code[i])} accesses another block's shared memory, and the cluster has not met"
-            yield judged(code, "cluster-unordered", i, why)
-    writes = [i for i in code.having(Op.STORE) if code[i].space.startswith("shared")]
-    for arrive in code.having(Op.CLUSTER_ARRIVE):
-        if code[arrive].order != "relaxed" or not remote:
-            continue
-        for write in writes:
-            if _is_reached(code, write, arrive, frozenset({Op.FENCE})) and any(
-                code.flow.can_follow(arrive, i) for i in remote
-            ):
-                why = f"{line(code[arrive])} arrives relaxed, and nothing releases {line(code[write])}"
-                yield judged(code, "cluster-unordered", arrive, why, (write,))
-    for i in remote:
-        ends = code[i].op is Op.LOAD and _is_reached(
-            code, i, len(code.instructions), frozenset({Op.CLUSTER_WAIT, Op.CLUSTER_ARRIVE})
-        )
-        if ends and meets:
-            why = f"the block that {line(code[i])} reads from may have ended: the cluster does not meet again"
-            yield judged(code, "cluster-exit", i, why)
 
 
 def _warp_group(code: Code) -> Iterator[Finding]:

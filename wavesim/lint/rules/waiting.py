@@ -95,8 +95,17 @@ def _reads(code: Code, wait: FlagWait, waits: tuple[FlagWait, ...], following: F
         and state.voted.barred != at
         and code[at].op in LOADS
         and at not in wait.polls
-        and is_data_load(code, at)
+        and (is_data_load(code, at) or _is_guarded(code, wait, at))
     ]
+
+
+def _is_guarded(code: Code, wait: FlagWait, at: int) -> bool:
+    """Whether a strong load reads data that a spin guards, and not its flag once more."""
+    if wait.form != "spin" or not is_strong_data(code, at):
+        return False
+    own = code.roots(wait.at)
+    is_flag = own == code.roots(at) and code.flow.same_address(wait.at, at) is not False
+    return bool(own) and not is_flag
 
 
 def _reads_of_next_turn(code: Code, wait: FlagWait, waits: tuple[FlagWait, ...]) -> list[Read]:
@@ -234,6 +243,13 @@ def is_data_load(code: Code, index: int) -> bool:
     if code.is_("flags", index) or code.is_("constant", index) or index in code.indices:
         return False
     return not code.says_produced or not code.roots(index) or code.is_("produced", index)
+
+
+def is_strong_data(code: Code, index: int) -> bool:
+    """Whether a volatile or relaxed load reads what is computed with or stored, and decides nothing."""
+    if code[index].op is not Op.LOAD or code[index].order not in STRONG or not code.is_global(index):
+        return False
+    return not code.deciders(index) and index not in code.indices and index in code.kept
 
 
 def _problem(code: Code, wait: FlagWait, at: int, state: Ordered, need: int) -> Finding | None:
