@@ -102,6 +102,8 @@ def test_a_setting_that_cannot_run_says_why_beside_the_last_picture(lab, visit):
 
     page.get_by_label("Workload", exact=True).select_option("GPT-3 MLP")
     visit.await_label("gpt3-mlp")
+    page.wait_for_selector(".wavesim-timelines[data-unknown='0']")  # every size of the strip is simulated
+    page.wait_for_timeout(STILL_MS)
     last_good = visit.pixels(".wavesim")
     page.get_by_label("Device", exact=True).select_option("t4")
     page.wait_for_selector(".wavesim-problem")

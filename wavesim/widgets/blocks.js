@@ -14,6 +14,46 @@ function unpackPanel(panel) {
   return { ...panel, blocks, waits, labelled, idle: unpacked(panel.idle) };
 }
 
+// Many SMs in the order of what they do: most tiles of the first kernel on top, then most tiles, then latest end. A hole
+// is a rectangle then. Few SMs keep the order of their numbers.
+function sortedBySm(panel) {
+  const { smCount, slots, blocks, idle } = panel;
+  if (smCount < SORTED_FROM) return panel;
+  const work = Array.from({ length: smCount }, () => [0, 0, 0]);
+  blocks.sm.forEach((sm, b) => {
+    const [first, all, last] = work[sm];
+    work[sm] = [first + (blocks.stage[b] === 0), all + 1, Math.max(last, blocks.end[b])];
+  });
+  const order = [...work.keys()].sort((a, b) => work[b][0] - work[a][0] || work[b][1] - work[a][1] || work[b][2] - work[a][2] || a - b);
+  const rank = new Int32Array(smCount);
+  order.forEach((sm, place) => (rank[sm] = place));
+  const moved = (row) => rank[Math.floor(row / slots)] * slots + (row % slots);
+  const rows = (column) => Int32Array.from(column, moved);
+  return { ...panel, isSorted: true, blocks: { ...blocks, row: rows(blocks.row) }, idle: { ...idle, row: rows(idle.row) } };
+}
+
+// The block of another plan's panel that computes the same tile, or -1.
+function sameTile({ blocks }, other, b) {
+  const { stage, x, y, z } = other.blocks;
+  return blocks.stage.findIndex((kind, i) => kind === stage[b] && blocks.x[i] === x[b] && blocks.y[i] === y[b] && blocks.z[i] === z[b]);
+}
+
+// The blocks that post the semaphores which a block has awaited.
+function awaitedTiles(panel, scene, b) {
+  const { blocks, waits, dependencies } = panel;
+  const found = new Set();
+  waits.block.forEach((block, i) => {
+    if (block !== b || waits.dependency[i] < 0) return;
+    const { producer, semaphores } = dependencies[waits.dependency[i]];
+    const stage = scene.stages.findIndex(({ name }) => name === producer);
+    blocks.stage.forEach((kind, at) => {
+      const tile = blocks.y[at] * scene.stages[stage].grid[0] + blocks.x[at];
+      if (kind === stage && semaphores[tile] === waits.semaphore[i]) found.add(at);
+    });
+  });
+  return [...found];
+}
+
 function timeText(ns, unit) {
   const value = ns / unit.ns;
   if (!unit.symbol) return `t = ${Number(value.toFixed(2))}`;

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import anywidget
 import traitlets
+from IPython.display import display
 
 from wavesim.safe_io.escaping import Markup, element, script_json
 from wavesim.view.export import save_html
@@ -24,8 +25,45 @@ from wavesim.view.timeline_scene import scene_of_timeline
 
 HERE = Path(__file__).parent
 EXPORT = "export default { render };"
-LIVE = "export default { render: hearing(render) };"  # see hearing.js
+PLANS_SCRIPTS = (
+    "pen.js",
+    "picture.js",
+    "blocks.js",
+    "timeline.js",
+    "plans_picture.js",
+    "gif.js",
+    "plans_view.js",
+)
+HEARD = "export default { render: hearing(render) };"  # see hearing.js
 _numbers = count(1)
+LIVE_CLASS = "wavesim-live"
+# In JupyterLab's pages alone, where outputs can be told apart: either the live widget or what it has left.
+LIVE = ":has(.wavesim-live):not(:has(.jupyter-widgets-disconnected))"
+STILL_STYLE = element(
+    "style",
+    Markup(
+        ".wavesim-still { display: none }\n"
+        ".jp-OutputArea-child .wavesim-still { display: block }\n"
+        f".jp-OutputArea-child{LIVE} + .jp-OutputArea-child:has(.wavesim-still) {{ display: none }}\n"
+        f".jp-OutputArea-child:not({LIVE}):has(+ .jp-OutputArea-child .wavesim-still) {{ display: none }}\n"
+    ),
+)
+# Drawn when it comes into sight, which behind a live widget is never.
+STILL_SCRIPT = Markup("""(() => {
+  const box = document.currentScript?.parentElement ?? [...document.querySelectorAll(".wavesim-still")].at(-1);
+  const sight = new IntersectionObserver((seen) => {
+    if (!seen.some((entry) => entry.isIntersecting)) return;
+    sight.disconnect();
+    const left = box.querySelector("template").content.cloneNode(true);
+    for (const script of left.querySelectorAll("script")) {
+      const made = document.createElement("script");
+      made.textContent = script.textContent;
+      script.replaceWith(made);
+    }
+    box.append(left);
+  });
+  sight.observe(box);
+})();""")
 
 
 @lru_cache
@@ -34,7 +72,7 @@ def script(*names: str) -> str:
     themes = {name: asdict(theme) for name, theme in THEMES.items()}
     head = f"const THEMES = {json.dumps(themes)};\nconst FONT = {json.dumps(FONT)};\n"
     source = "\n".join((HERE / name).read_text(encoding="utf-8") for name in ("hearing.js", *names))
-    return head + source.replace(EXPORT, LIVE)
+    return head + source.replace(EXPORT, HEARD)
 
 
 @lru_cache
@@ -52,7 +90,23 @@ def _script_of(cls: type, name: str = "_esm") -> Any:
     return next(value for value in own if not isinstance(value, traitlets.TraitType))
 
 
-class DrawnWidget(anywidget.AnyWidget):
+class LeavesPicture:
+    """Shown in a notebook it leaves, behind the live widget, what it draws without a kernel.
+
+    The page shows that once the kernel has restarted or the notebook is opened again.
+    """
+
+    def _ipython_display_(self) -> None:
+        bundle = self._repr_mimebundle_()  # type: ignore[attr-defined]  # a widget's
+        display(bundle[0] if isinstance(bundle, tuple) else bundle, raw=True)
+        still = element("template", self.html())  # type: ignore[attr-defined]  # a widget's
+        words = "Shown as it was when this cell ran: the kernel has restarted. Run the cell for its controls."
+        parts = (STILL_STYLE, element("p", words), still, element("script", STILL_SCRIPT))
+        left = element("div", *parts, class_="wavesim-still")
+        display({"text/html": left, "text/plain": f"{type(self).__name__}"}, raw=True)
+
+
+class DrawnWidget(LeavesPicture, anywidget.AnyWidget):
     """A canvas widget. A subclass sets `_esm` to its `script` and fills `scene`."""
 
     _css = style("vscode.css", "drawn.css")
@@ -60,13 +114,17 @@ class DrawnWidget(anywidget.AnyWidget):
     # Traits besides the scene that a page without a kernel starts from.
     page_traits: ClassVar[tuple[str, ...]] = ()
 
+    def __init__(self, **values: Any) -> None:
+        super().__init__(**values)
+        self.add_class(LIVE_CLASS)
+
     def html(self) -> Markup:
         """A fragment that draws the widget in any page, with no kernel and no network."""
         values = {name: getattr(self, name) for name in ("scene", *self.page_traits)}
         data = script_json(values, default=_base64)
         name = f"wavesim-drawn-{next(_numbers)}"
         call = f"render({{ model: new PageModel({data}), el: document.getElementById('{name}') }});"
-        source = str(_script_of(type(self))).replace(LIVE, call)
+        source = str(_script_of(type(self))).replace(HEARD, call)
         drawing = Markup(f"(() => {{\n{source}\n}})();")
         parts = (
             element("style", Markup(_script_of(type(self), "_css"))),
@@ -81,9 +139,15 @@ class DrawnWidget(anywidget.AnyWidget):
 
 
 class PlansPicture(DrawnWidget):
-    """Timelines under each other on one time axis, with the share of busy SMs; 10,000 tiles in 30 ms."""
+    """Timelines under each other on one time axis, with the share of busy SMs; 10,000 tiles in 30 ms.
 
-    _esm = script("pen.js", "picture.js", "blocks.js", "timeline.js", "plans_picture.js")
+    `strip` is the gain at other sizes, {label, values, gains, at}; a click on one of them sets `picked`.
+    """
+
+    _esm = script(*PLANS_SCRIPTS)
+    strip = traitlets.Dict().tag(sync=True)
+    picked = traitlets.Any(None, allow_none=True).tag(sync=True)
+    page_traits = ("strip",)
 
     @classmethod
     def of(cls, parts: TimelineParts) -> "PlansPicture":

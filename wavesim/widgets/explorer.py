@@ -20,18 +20,19 @@ from wavesim.safe_io.annotated import require_type
 from wavesim.safe_io.bounds import shown
 from wavesim.safe_io.escaping import BREAK, Markup, element
 from wavesim.view.export import save_html
-from wavesim.widgets.drawn import DrawnWidget, PageWatch, style
-from wavesim.widgets.words import Words, problem_box, style_sheet
+from wavesim.widgets.drawn import LIVE_CLASS, DrawnWidget, LeavesPicture, PageWatch, style
+from wavesim.widgets.words import Words, fold_switch, problem_box, style_sheet
 
 LABEL = {"description_width": "150px"}
 FAILED = "wavesim met an error of its own; JupyterLab's log console has the details."
 
 
-class Explorer(ipywidgets.VBox):
+class Explorer(LeavesPicture, ipywidgets.VBox):
     """A subclass names its `kinds` of pictures, makes controls and answers `_scenes`; the rest it may answer.
 
     `controls` by name, in reading and Tab order, are attributes of the explorer and of its `controls`;
-    `beside` are more, which come and go. `above` and `below` are words around the pictures.
+    `beside` are more, which come and go. `above` and `below` are words around the pictures; those below are
+    folded behind the words of `fold`.
     """
 
     kinds: ClassVar[tuple[type[DrawnWidget], ...]] = ()
@@ -43,6 +44,7 @@ class Explorer(ipywidgets.VBox):
         beside: Sequence[Any] = (),
         above: Sequence[Any] = (),
         below: Sequence[Any] = (),
+        fold: str = "",
     ) -> None:
         self.controls: Any = namedtuple("Controls", controls)(**controls)  # noqa: PYI024  # names as they come
         for name, control in controls.items():
@@ -63,8 +65,11 @@ class Explorer(ipywidgets.VBox):
         grid = ipywidgets.GridBox(self.controls)
         grid.add_class("wavesim-controls")
         used = [part for part in self._parts if part.children]
+        if fold:
+            used.insert(-1, fold_switch(fold))
         super().__init__([style_sheet(), grid, *beside, self.problem, *used, PageWatch()])
         self.add_class("wavesim")
+        self.add_class(LIVE_CLASS)
 
     @property
     def picture(self) -> DrawnWidget:

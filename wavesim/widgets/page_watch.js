@@ -1,4 +1,4 @@
-// Names the sliders' handles for screen readers, which ipywidgets leaves nameless, and keeps JupyterLab's own
+// Drops empty tooltips, names the sliders' handles for screen readers, which ipywidgets leaves nameless, and keeps JupyterLab's own
 // shortcuts away from keys pressed inside a widget: arrow keys would move between cells.
 
 const TRY_MS = 150;
@@ -23,6 +23,11 @@ function nameSliders(root) {
   return sliders.length > 0 && sliders.every((slider) => slider.querySelector(".noUi-handle[aria-label]"));
 }
 
+// ipywidgets writes the tooltip that a control does not have as the word null.
+function dropNullTitles(root) {
+  for (const named of root.querySelectorAll('[title="null"]')) named.removeAttribute("title");
+}
+
 // Keys pressed in the widget are its own: neither a shortcut, nor the notebook's, which moves the focus.
 function keepKeys(root) {
   if (root.hasAttribute("data-lm-suppress-shortcuts")) return;
@@ -35,7 +40,10 @@ function render({ el }) {
   let tries = 0;
   const naming = setInterval(() => {
     const root = el.closest(".wavesim");
-    if (root) keepKeys(root);
+    if (root) {
+      keepKeys(root);
+      dropNullTitles(root);
+    }
     tries += 1;
     if ((root && nameSliders(root)) || tries > MOST_TRIES) clearInterval(naming);
   }, TRY_MS);

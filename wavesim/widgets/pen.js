@@ -29,14 +29,27 @@ function wrapped(words, width, style) {
 // What marks mean, from left to right, on as many lines as that takes. `draw(x, y)` makes a mark 12 px wide
 // around the height y.
 function drawKey(pen, left, y, entries) {
-  let x = left;
-  for (const [words, draw] of entries) {
-    const width = textWidth(words, { size: 12 }) + 18;
-    if (x + width > pen.width && x > left) [x, y] = [left, y + 20];
-    draw(x, y);
-    pen.text(x + 18, y, words, { size: 12, color: pen.theme.muted });
-    x += width + 22;
+  for (const [index, [x, line]] of keyPlaces(entries, left, pen.width).entries()) {
+    const [words, draw] = entries[index];
+    draw(x, y + 20 * line, pen);
+    pen.text(x + 18, y + 20 * line, words, { size: 12, color: pen.theme.muted });
   }
+}
+
+// Where each entry of a key goes: from the left, and on which line.
+function keyPlaces(entries, left, width) {
+  let [x, line] = [left, 0];
+  return entries.map(([words]) => {
+    const wide = textWidth(words, { size: 12 }) + 18;
+    if (x + wide > width && x > left) [x, line] = [left, line + 1];
+    const place = [x, line];
+    x += wide + 22;
+    return place;
+  });
+}
+
+function keyLines(entries, left, width) {
+  return 1 + (keyPlaces(entries, left, width).at(-1)?.[1] ?? 0);
 }
 
 // A mark of that key in a fill; the palest has an edge.
@@ -46,11 +59,11 @@ function swatch(pen, fill, style = {}) {
 }
 
 // Title, muted lines below it; returns the y below them.
-function drawHeading(pen, title, lines, x, width) {
+function drawHeading(pen, title, lines, x, width, size = 20) {
   let y = 18;
-  for (const line of wrapped(title, width, { size: 20 })) {
-    pen.text(x, y, line, { size: 20 });
-    y += 27;
+  for (const line of wrapped(title, width, { size })) {
+    pen.text(x, y, line, { size });
+    y += size + 7;
   }
   for (const text of lines) {
     for (const line of wrapped(text, width, { size: 13 })) {
@@ -61,10 +74,10 @@ function drawHeading(pen, title, lines, x, width) {
   return y + 4;
 }
 
-function headingHeight(title, lines, width) {
-  const titles = wrapped(title, width, { size: 20 }).length;
+function headingHeight(title, lines, width, size = 20) {
+  const titles = wrapped(title, width, { size }).length;
   const rest = lines.map((line) => wrapped(line, width, { size: 13 }).length).reduce((a, b) => a + b, 0);
-  return 22 + 27 * titles + 19 * rest;
+  return 22 + (size + 7) * titles + 19 * rest;
 }
 
 function tickStep(range, most) {
@@ -75,8 +88,7 @@ function tickStep(range, most) {
 }
 
 class CanvasPen {
-  constructor(canvas, width, height, theme) {
-    const scale = window.devicePixelRatio || 1;
+  constructor(canvas, width, height, theme, scale = window.devicePixelRatio || 1) {
     this.theme = theme;
     [this.width, this.height] = [width, height];
     const [columns, rows] = [Math.round(width * scale), Math.round(height * scale)];
@@ -176,7 +188,7 @@ const BASES = { middle: "central", top: "hanging", bottom: "text-after-edge", al
 
 class SvgPen {
   constructor(width, height, theme) {
-    Object.assign(this, { width, height, theme, parts: [] });
+    Object.assign(this, { width, height, theme, parts: [], isForFile: true });
     this.rect(0, 0, width, height, theme.background);
   }
 

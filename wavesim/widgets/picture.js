@@ -1,7 +1,7 @@
 // What every drawn widget shares: a canvas that follows the page's theme and width, a card for what is
 // hovered, buttons that save the picture, and numbers that arrive as bytes from a kernel or from a page.
 
-const MIN_WIDTH = 420;
+const MIN_WIDTH = 300;
 const KINDS = { uint8: Uint8Array, int16: Int16Array, int32: Int32Array, float32: Float32Array, float64: Float64Array };
 
 // A typed array from {type, data}: `data` is a DataView from the kernel, base64 in a page without one.
@@ -49,16 +49,16 @@ function element(tag, properties = {}, ...children) {
 }
 
 // A canvas under `el`. `size(width)` is the height it needs, `paint(pen)` draws it, `facts(x, y)` are the
-// lines of the card at a place or null, `label()` says in a sentence what is seen.
+// lines of the card at a place or null, `label()` says in a sentence what is seen; `more` makes files of other kinds.
 class Picture {
-  constructor(el, { name, size, paint, facts = () => null, label }) {
+  constructor(el, { name, size, paint, facts = () => null, label, more = {} }) {
     Object.assign(this, { size, paint, facts, label, name, drawn: 0, width: 0 });
     this.canvas = element("canvas", { role: "img" });
     this.card = element("div", { class: "wavesim-hover", hidden: true });
     this.saves = element("div", { class: "wavesim-saves" });
-    for (const kind of ["PNG", "SVG"]) {
+    for (const kind of ["PNG", "SVG", ...Object.keys(more)]) {
       const button = element("button", { type: "button", "aria-label": `Save the picture as ${kind}` }, kind);
-      button.addEventListener("click", () => this.save(kind));
+      button.addEventListener("click", () => this.save(kind, more[kind]));
       this.saves.append(button);
     }
     this.root = element("div", { class: "wavesim-drawn" }, this.canvas, this.card, this.saves);
@@ -105,13 +105,14 @@ class Picture {
     return pen.svg;
   }
 
-  save(kind) {
+  save(kind, made = null) {
     const download = (blob) => {
       const address = URL.createObjectURL(blob);
       element("a", { href: address, download: `${this.name}.${kind.toLowerCase()}` }).click();
       setTimeout(() => URL.revokeObjectURL(address), 10_000);
     };
-    if (kind === "SVG") download(new Blob([this.svg()], { type: "image/svg+xml" }));
+    if (made) download(made());
+    else if (kind === "SVG") download(new Blob([this.svg()], { type: "image/svg+xml" }));
     else this.canvas.toBlob(download);
   }
 
@@ -150,18 +151,23 @@ function sceneRenderer({ name, layout, draw, facts, label = (scene) => `${scene.
   };
 }
 
-// The model of a page without a kernel: the values that were written into it.
+// The model of a page without a kernel: the values that were written into it, and who hears of changes.
 class PageModel {
   constructor(values) {
-    this.values = values;
+    [this.values, this.hearers] = [values, {}];
   }
   get(name) {
     return this.values[name];
   }
   set(name, value) {
     this.values[name] = value;
+    for (const heard of this.hearers[`change:${name}`] ?? []) heard();
   }
   save_changes() {}
-  on() {}
-  off() {}
+  on(event, heard) {
+    (this.hearers[event] ??= []).push(heard);
+  }
+  off(event, heard) {
+    this.hearers[event] = this.hearers[event]?.filter((other) => other !== heard);
+  }
 }

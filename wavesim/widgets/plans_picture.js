@@ -1,196 +1,113 @@
-// Whole traces under each other on one time axis, and how many SMs are busy: the picture of the what-if
-// explorer. A new scene is drawn in one go, so nothing flickers and every tile can be hovered at once.
+// Whole traces under each other on one time axis, how many SMs are busy and, above them, a strip of the gain at
+// other sizes: the picture of every what-if. It is drawn in one go, so nothing flickers, up to an instant while two
+// plans race, and small enough that both are seen at once.
 
-function drawPlans(pen, scene, panels, span) {
-  const { width } = pen;
-  const room = width - LEFT - 20;
-  let top = drawHeading(pen, scene.title, [scene.subtitle], LEFT, room) + 6;
-  const row = sharedRow(panels);
-  const axisTop = top + 30;
-  const ground = plansHeight(scene, panels, span, width) - 96;
-  const scale = { left: LEFT, right: width - RIGHT, perNs: nsScale(span, width) };
-  drawAxis(pen, scene, scale, ground, axisTop, span);
-  const places = panels.map((panel) => {
-    const place = drawPanel(pen, panel, scene, { top, span, row });
-    top += panelHeight(panel, span, row, width);
-    return place;
+const [PLAN_TITLE, PLAN_PX, BUSY_PX, STRIP_PX, STRIP_LABELS_PX, GROUND_PX] = [17, 132, 40, 26, 18, 62];
+
+// Where things are. `strip` is {label, values, gains (null where unknown), at} or null.
+function plansLayout({ scene, panels, span, strip }, width) {
+  const side = sides(width);
+  const room = width - side.left - 12;
+  const most = Math.max(...panels.map((panel) => panel.rows));
+  const row = rowHeight(most, panels.length === 1 ? 264 : Math.min(PLAN_PX, 700 / panels.length));
+  const stripTop = headingHeight(scene.title, [scene.subtitle], room, PLAN_TITLE);
+  let top = stripTop + (strip ? STRIP_PX + STRIP_LABELS_PX + 14 : 0);
+  const tops = panels.map((panel) => {
+    const here = top;
+    top += panelHeight(panel, span, row, width) - 6;
+    return here;
   });
-  drawBusy(pen, panels, span, scale, top, ground);
-  drawLegend(pen, scene, ground + 62, panels.some((panel) => panel.waits.block.length));
+  const ground = top + BUSY_PX + 8;
+  const scale = { left: side.left, right: width - side.right, perNs: nsScale(span, width) };
+  const legend = keyLines(legendEntries(scene, panels), side.left, width);
+  return { side, room, row, stripTop, tops, busy: top, ground, scale, height: ground + GROUND_PX + 20 * (legend - 1) };
+}
+
+function drawPlans(pen, view, layout) {
+  const { scene, panels, span, strip, until = Infinity } = view;
+  drawHeading(pen, scene.title, [scene.subtitle], layout.side.left, layout.room, PLAN_TITLE);
+  if (strip) drawStrip(pen, strip, layout);
+  drawAxis(pen, scene, layout.scale, layout.ground, layout.tops[0] + 24, span);
+  const places = panels.map((panel, index) =>
+    drawPanel(pen, panel, scene, { top: layout.tops[index], span, row: layout.row, until }));
+  drawBusy(pen, panels, span, layout, until);
+  drawKey(pen, layout.side.left, layout.ground + GROUND_PX - 12, legendEntries(scene, panels));
   return places;
 }
 
-function sharedRow(panels) {
-  const most = Math.max(...panels.map((panel) => panel.rows));
-  return rowHeight(most, Math.min(264, 700 / panels.length));
+// Bars of the gain over stream sync, one per size; the size that is shown is marked, unknown ones are dots.
+function drawStrip(pen, { label, values, gains, at }, layout) {
+  const { theme } = pen;
+  const { left, right } = stripPlace(layout);
+  const known = gains.filter((gain) => gain != null);
+  const [high, low] = [Math.max(5, ...known), Math.min(0, ...known)];
+  const zero = layout.stripTop + (STRIP_PX * high) / (high - low);
+  const each = (right - left) / values.length;
+  pen.text(left - 8, layout.stripTop + 6, "gain", { size: 12, color: theme.muted, align: "right" });
+  values.forEach((value, index) => {
+    const [x, gain] = [left + index * each, gains[index]];
+    if (value === at) pen.rect(x - 1, layout.stripTop - 4, Math.max(each, 3) + 1, STRIP_PX + 8, theme.idle, { stroke: theme.ink, line: 1.4, radius: 2 });
+    if (gain == null) return pen.rect(x + each / 2 - 1, zero - 1, 2, 2, theme.muted);
+    const tall = Math.max(1.5, Math.abs(gain) * (STRIP_PX / (high - low)));
+    const fill = Math.abs(gain) < 0.5 ? theme.muted : gain > 0 ? theme.good : theme.bad;
+    pen.rect(x + 0.5, gain > 0 ? zero - tall : zero, Math.max(1, each - 1.5), tall, fill);
+  });
+  pen.path([[left, zero], [right, zero]], { stroke: theme.muted, line: 1 });
+  const below = layout.stripTop + STRIP_PX + 12;
+  const apart = Math.ceil(64 / each);
+  values.forEach((value, index) => {
+    if (index % apart || index * each > right - left - 46) return;
+    pen.text(left + (index + 0.5) * each, below, value.toLocaleString("en"), { size: 11, color: theme.muted, align: "center" });
+  });
+  pen.text(right, below, label, { size: 11, color: theme.muted, align: "right" });
+  const now = gains[values.indexOf(at)];
+  if (now != null) pen.text(right + 6, layout.stripTop + 12, `${gainText(now)} here`, { size: 12, weight: 600 });
 }
 
-function plansHeight(scene, panels, span, width) {
-  const row = sharedRow(panels);
-  const rows = panels.map((panel) => panelHeight(panel, span, row, width)).reduce((a, b) => a + b, 0);
-  return headingHeight(scene.title, [scene.subtitle], width - LEFT - 20) + 6 + rows + 30 + STEPS_PX + 96;
+function stripPlace({ side, scale }) {
+  return { left: side.left, right: scale.right - (side.right < 60 ? 74 : 0) };
+}
+
+function gainText(gain) {
+  return `${gain > 0 ? "+" : gain < 0 ? "−" : "±"}${Math.abs(gain).toFixed(1)} %`;
+}
+
+// The size of the strip at a place of the picture, or null.
+function stripValueAt({ values }, layout, x, y) {
+  const { left, right } = stripPlace(layout);
+  if (y < layout.stripTop - 4 || y > layout.stripTop + STRIP_PX + STRIP_LABELS_PX || x < left || x >= right) return null;
+  return values[Math.floor(((x - left) / (right - left)) * values.length)];
 }
 
 // Step curves of the share of SMs that compute; the last plan's is filled.
-function drawBusy(pen, panels, span, { left, right, perNs }, top, ground) {
+function drawBusy(pen, panels, span, { busy: top, ground, scale: { left, right, perNs }, side }, until) {
   const { theme } = pen;
-  const [high, full] = [top + 30, ground - STEPS_PX];
-  pen.text(left, top + 9, "SMs busy", { size: 15, weight: 600 });
-  for (const share of [0, 0.5, 1]) {
-    const y = ground - share * STEPS_PX;
-    pen.path([[left, y], [right, y]], { stroke: theme.grid, line: 1 });
-    pen.text(left - 8, y, share === 1 ? "100 %" : String(100 * share), { size: 12, color: theme.muted, align: "right" });
+  const high = ground - top - 8;
+  for (const share of [0, 1]) {
+    pen.path([[left, ground - share * high], [right, ground - share * high]], { stroke: theme.grid, line: 1 });
   }
-  let x = left + 84;
-  panels.forEach((panel, index) => {
+  pen.text(left - 8, ground - high + 4, side.left > 50 ? "100 %" : "all", { size: 11, color: theme.muted, align: "right" });
+  pen.text(left - 8, ground - high / 2 + 4, "busy", { size: 11, color: theme.muted, align: "right" });
+  const upto = Math.min(right, left + (Math.min(until, span[1]) - span[0]) * perNs);
+  pen.clipped([left, upto], () => panels.forEach((panel, index) => {
     const isLast = index === panels.length - 1;
     const shown = panel.gain?.kind === "bad" ? theme.bad : theme.good; // as its end line in the panel
     const [colour, dash] = isLast ? [shown, []] : [theme.muted, [7, 6]];
-    const [time, share] = [numbers(panel.busy.time), numbers(panel.busy.share)];
     const points = [];
-    for (let i = 0; i < time.length; i++) {
-      const at = left + (time[i] - span[0]) * perNs;
-      if (i) points.push([at, ground - share[i - 1] * STEPS_PX]);
-      points.push([at, ground - share[i] * STEPS_PX]);
-    }
-    clipped(pen, panel, span, () => {
-      if (isLast) pen.path([...points, [left - span[0] * perNs, ground]], { fill: `${colour}22` });
-      pen.path(points, { stroke: colour, line: 2.2, dash });
+    panel.busyTime.forEach((ns, i) => {
+      const at = left + (ns - span[0]) * perNs;
+      if (i) points.push([at, ground - panel.busyShare[i - 1] * high]);
+      points.push([at, ground - panel.busyShare[i] * high]);
     });
-    pen.path([[x, top + 9], [x + 22, top + 9]], { stroke: colour, line: 2.4, dash });
-    pen.text(x + 28, top + 9, panel.label, { color: colour });
-    x += textWidth(panel.label) + 48;
-  });
-  return [high, full];
+    if (isLast) pen.path([...points, [left - span[0] * perNs, ground]], { fill: `${colour}22` });
+    pen.path(points, { stroke: colour, line: 1.8, dash });
+  }));
 }
 
-const LEAST_SHARE = 1 / 2000; // of the run: the shortest span
-const DRAG_PX = 6; // less is a click
-
-// The span of time on a picture: dragged over, moved and widened by keys, whole again by a double click.
-class TimeSpan {
-  constructor(changed) {
-    this.changed = changed;
-    this.forget(1);
-  }
-
-  forget(endNs) {
-    [this.endNs, this.now] = [endNs, [0, endNs]];
-  }
-
-  get isWhole() {
-    return this.now[0] <= 0 && this.now[1] >= this.endNs;
-  }
-
-  show(from, to) {
-    const length = Math.min(this.endNs, Math.max(to - from, this.endNs * LEAST_SHARE));
-    const first = Math.min(Math.max(0, from), this.endNs - length);
-    this.now = [first, first + length];
-    this.changed();
-  }
-
-  // Wider or narrower about its middle, or moved by a share of its length.
-  step({ factor = 1, shift = 0 }) {
-    const [from, to] = this.now;
-    const [middle, half] = [(from + to) / 2 + shift * (to - from), ((to - from) / 2) * factor];
-    this.show(middle - half, middle + half);
-  }
+// A scene's panels, unpacked, with their SMs sorted by what they do where there are many.
+function plansPanels(scene) {
+  return scene.panels.map((panel) => {
+    const unpacked = sortedBySm(unpackPanel(panel));
+    return { ...unpacked, busyTime: numbers(panel.busy.time), busyShare: numbers(panel.busy.share) };
+  });
 }
-
-const SPAN_KEYS = {
-  "+": { factor: 0.5 },
-  "=": { factor: 0.5 },
-  "-": { factor: 2 },
-  ArrowLeft: { shift: -0.25 },
-  ArrowRight: { shift: 0.25 },
-};
-
-function render({ model, el }) {
-  let scene, panels, places = [];
-  const told = element("div", { class: "wavesim-unseen", role: "status", "aria-live": "polite" });
-  const keys = element("div", { class: "wavesim-keys" },
-    "Drag over a span of time to see it larger, or: + and − zoom · arrow keys move · Home or a double click: the whole run");
-  const root = element("div", {
-    class: "wavesim-timelines", tabindex: "0", role: "group", "aria-label": "Timelines", "data-lm-suppress-shortcuts": "true",
-  });
-  const span = new TimeSpan(() => {
-    const [from, to] = span.now.map((ns) => timeText(ns, scene.unit));
-    told.textContent = span.isWhole ? "The whole run" : `From ${from} to ${to}`;
-    root.dataset.span = span.isWhole ? "whole" : span.now.map(Math.round).join(" ");
-    picture.draw();
-  });
-  const load = () => {
-    scene = model.get("scene");
-    panels = scene.panels.map(unpackPanel);
-    span.forget(Math.max(...panels.map((panel) => panel.makespan)));
-    root.dataset.span = "whole";
-  };
-  load();
-  el.append(root);
-  let drag = null; // where it began and is, in pixels
-  const picture = new Picture(root, {
-    name: "plans",
-    size: (width) => plansHeight(scene, panels, span.now, width),
-    paint: (pen) => {
-      places = drawPlans(pen, scene, panels, span.now);
-      if (!drag) return;
-      const [x0, x1] = drag.toSorted((a, b) => a - b);
-      pen.rect(x0, places[0].top - 4, x1 - x0, pen.height - places[0].top - 92, `${pen.theme.ink}22`);
-    },
-    label: () => `${scene.title}. ${scene.subtitle}${span.isWhole ? "" : ` ${told.textContent}.`}`,
-    facts: (x, y) => {
-      const index = drag ? -1 : places.findIndex((place) => y >= place.top && y < place.top + place.height);
-      const block = index < 0 ? -1 : blockAt(panels[index], places[index], x, y);
-      return block < 0 ? null : blockFacts(panels[index], scene, block);
-    },
-  });
-  root.append(keys, told);
-
-  const { canvas } = picture;
-  const timeAt = (x) => (x - places[0].left) / places[0].perNs;
-  const within = (event) => {
-    const x = event.clientX - canvas.getBoundingClientRect().left;
-    return Math.min(places[0].right, Math.max(places[0].seenLeft, x));
-  };
-  canvas.addEventListener("pointerdown", (event) => {
-    if (event.button || event.pointerType === "touch") return; // a finger scrolls the page
-    drag = [within(event), within(event)];
-    canvas.setPointerCapture(event.pointerId);
-  });
-  canvas.addEventListener("pointermove", (event) => {
-    if (!drag) return;
-    drag[1] = within(event);
-    picture.draw();
-  });
-  const end = (isKept) => {
-    if (!drag) return;
-    const [from, to] = drag.toSorted((a, b) => a - b);
-    drag = null;
-    if (isKept && to - from >= DRAG_PX) span.show(timeAt(from), timeAt(to));
-    else picture.draw();
-  };
-  canvas.addEventListener("pointerup", () => end(true));
-  canvas.addEventListener("pointercancel", () => end(false));
-  canvas.addEventListener("dblclick", () => span.show(0, span.endNs));
-  root.addEventListener("keydown", (event) => {
-    if (event.key !== "Home" && !(event.key in SPAN_KEYS)) return;
-    if (event.ctrlKey || event.metaKey || event.altKey) return; // the browser's own zoom and history
-    event.preventDefault();
-    event.stopPropagation();
-    if (event.key === "Home") span.show(0, span.endNs);
-    else span.step(SPAN_KEYS[event.key]);
-  });
-  const change = () => {
-    load();
-    picture.draw();
-  };
-  model.on("change:scene", change);
-  el.wavesim = picture;
-  return () => {
-    model.off("change:scene", change);
-    picture.end();
-    root.remove();
-  };
-}
-
-export default { render };

@@ -153,12 +153,15 @@ def answer(scenario: Scenario) -> Answer:
     return Answer(scenario, _simulated(scenario.baseline), _simulated(scenario), scenario.costs)
 
 
-@lru_cache(maxsize=32)
+KEPT = 160  # runs: both plans of every size that a slider has
+
+
+@lru_cache(maxsize=KEPT)
 def _pipeline(name: str, tokens: int, tile: str) -> Pipeline:
     return workload(name, tokens, parse_tile(tile))
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=KEPT)
 def _simulated(scenario: Scenario) -> Trace:
     """One plan's trace; a baseline seen before is not simulated again when only the policy changes."""
     return simulate(scenario.pipeline, scenario.plan, scenario.used_device, scenario.costs.model)

@@ -26,7 +26,13 @@ def show_static() -> None:
         raise DescriptionError("show_static is for a notebook's kernel, and this is not IPython")
     for kind in SHOWN:
         shell.display_formatter.mimebundle_formatter.for_type(kind, _bundle)
+        shell.display_formatter.ipython_display_formatter.for_type(kind, _not_live)
 
 
 def _bundle(widget: Any, **_: Any) -> dict[str, str]:
     return {"text/html": widget.html(), "text/plain": f"{type(widget).__name__} (a picture)"}
+
+
+def _not_live(_: Any) -> None:
+    """So that IPython asks for the bundle."""
+    raise NotImplementedError

@@ -3,10 +3,16 @@
 
 const LEFT = 62;
 const RIGHT = 116;
+const NARROW_PX = 560; // a narrower picture has its ends in the headers, not beside the rows
+const SORTED_FROM = 17; // SMs: fewer keep their numbers' order
 const HEADER_LINE = 20;
 const LABEL_PX = 26; // the least width and height of a tile that has a label
 const LABEL_ROW_PX = 13;
-const STEPS_PX = 96;
+
+// What is left free beside the rows.
+function sides(width) {
+  return width < NARROW_PX ? { left: 44, right: 10 } : { left: LEFT, right: RIGHT };
+}
 
 function rowHeight(rows, target) {
   const height = Math.min(42, target / rows);
@@ -16,13 +22,16 @@ function rowHeight(rows, target) {
 // The facts after a panel's label: in one line if there is room, and clear of a kernel boundary's words,
 // which stand in the last line.
 function headerLines(panel, span, width) {
-  const pieces = panel.facts.join(" · ").split(" · ");
+  const { left } = sides(width);
+  const done = width < NARROW_PX ? [`done ${panel.done[0]}${panel.gain ? `, ${panel.gain.words}` : ""}`] : [];
+  const pieces = [...done, ...panel.facts.join(" · ").split(" · ")].filter((piece) => piece.trim());
   const taken = textWidth(panel.label, { size: 15, weight: 600 }) + 10;
   const line = pieces.join(" · ");
-  const isOne = taken + textWidth(line) < width - LEFT - 20;
-  const lines = isOne ? [line] : [pieces.slice(0, -1).join(" · "), pieces.at(-1)];
+  const isOne = taken + textWidth(line) < width - left - 20;
+  const rest = wrapped(pieces.slice(done.length).join(" · "), width - left - 8);
+  const lines = isOne ? [line] : done.length ? [done[0], ...rest] : [pieces.slice(0, -1).join(" · "), pieces.at(-1)];
   if (!panel.boundaries.length) return lines;
-  const end = LEFT + (isOne ? taken : 0) + textWidth(lines.at(-1)) + 14;
+  const end = left + (isOne ? taken : 0) + textWidth(lines.at(-1)) + 14;
   const words = boundaryWords(panel, span, width);
   return !words.length || end < words[0].left ? lines : [...lines, ""];
 }
@@ -31,11 +40,12 @@ function headerLines(panel, span, width) {
 // whole words of several would meet, each has few, and none where even those would.
 function boundaryWords(panel, span, width) {
   const perNs = nsScale(span, width);
+  const { left: first } = sides(width);
   const seen = panel.boundaries.filter(({ ns }) => span[0] <= ns && ns <= span[1]);
   const said = (shorten) => {
     let taken = -Infinity;
     return seen.map(({ ns, words }) => {
-      const [x, short] = [LEFT + (ns - span[0]) * perNs, shorten ? words.replace("kernel boundary: ", "") : words];
+      const [x, short] = [first + (ns - span[0]) * perNs, shorten ? words.replace("kernel boundary: ", "") : words];
       const length = textWidth(`▾ ${short}`, { size: 11 });
       const isRight = x + length + 10 < width;
       const left = isRight ? x - 5 : x + 5 - length;
@@ -51,16 +61,17 @@ function boundaryWords(panel, span, width) {
 // Draws one panel with its top left corner at (0, top); `until` is the instant it has reached.
 function drawPanel(pen, panel, scene, { top, span, row, until = Infinity, lines = headerLines(panel, span, pen.width) }) {
   const { theme, width } = pen;
-  pen.text(LEFT, top + 9, panel.label, { size: 15, weight: 600 });
-  const beside = LEFT + textWidth(panel.label, { size: 15, weight: 600 }) + 10;
+  const side = sides(width);
+  pen.text(side.left, top + 9, panel.label, { size: 15, weight: 600 });
+  const beside = side.left + textWidth(panel.label, { size: 15, weight: 600 }) + 10;
   lines.forEach((line, index) => {
-    pen.text(index ? LEFT : beside, top + 9 + index * HEADER_LINE, line, { color: theme.muted });
+    pen.text(index ? side.left : beside, top + 9 + index * HEADER_LINE, line, { color: theme.muted });
   });
   const place = {
     top: top + lines.length * HEADER_LINE + 4,
-    left: LEFT - span[0] * nsScale(span, width), // where the run begins, out of sight in a later span
-    seenLeft: LEFT,
-    right: width - RIGHT,
+    left: side.left - span[0] * nsScale(span, width), // where the run begins, out of sight in a later span
+    seenLeft: side.left,
+    right: width - side.right,
     row,
     perNs: nsScale(span, width),
     height: panel.rows * row,
@@ -72,13 +83,15 @@ function drawPanel(pen, panel, scene, { top, span, row, until = Infinity, lines 
 }
 
 function nsScale([from, to], width) {
-  return (width - LEFT - RIGHT) / (to - from);
+  const { left, right } = sides(width);
+  return (width - left - right) / (to - from);
 }
 
 // Draws between the axis's ends alone where a part of the run lies beyond them.
 function clipped(pen, panel, [from, to], draw) {
   if (from <= 0 && to >= panel.makespan) return draw();
-  return pen.clipped([LEFT, pen.width - RIGHT], draw);
+  const { left, right } = sides(pen.width);
+  return pen.clipped([left, pen.width - right], draw);
 }
 
 function panelHeight(panel, span, row, width) {
@@ -87,6 +100,11 @@ function panelHeight(panel, span, row, width) {
 
 function drawRowLabels(pen, panel, place) {
   const { smCount, slots } = panel;
+  if (panel.isSorted) {
+    const words = place.seenLeft > 50 ? [`${smCount} SMs`, "by work"] : [`${smCount}`, "SMs"];
+    words.forEach((text, line) => pen.text(place.seenLeft - 8, place.top + 8 + 15 * line, text, { size: 11, color: pen.theme.muted, align: "right" }));
+    return;
+  }
   const most = Math.min(16, Math.max(2, Math.floor(place.height / 17)));
   let step = 1;
   while (smCount / step > most) step = String(step)[0] === "2" ? (step * 5) / 2 : step * 2;
@@ -183,6 +201,7 @@ function drawLines(pen, panel, span, place, until) {
   if (until < panel.makespan || panel.makespan < span[0] || panel.makespan > span[1]) return;
   const colour = panel.gain ? theme[panel.gain.kind] : theme.ink;
   const x = upright(panel.makespan, { stroke: colour, line: 2.4 }) + 10;
+  if (pen.width < NARROW_PX) return; // its header says so
   const middle = place.top + place.height / 2 - (panel.gain ? 20 : 10);
   pen.text(x, middle, "done", { weight: 600 });
   panel.done.forEach((line, index) => {
@@ -210,12 +229,13 @@ function drawAxis(pen, scene, { left, right, perNs }, y, top, [from, to]) {
 }
 
 // What the colours mean.
-function drawLegend(pen, scene, y, hasWaits) {
+function legendEntries(scene, panels) {
   const roles = scene.stages.length === 2 ? [", producer", ", consumer"] : [];
   const stages = scene.stages.map((stage, index) => [
     `${stage.letter} = tile of ${stage.name}${roles[index] ?? ""}`,
-    swatch(pen, pen.theme.stages[index % pen.theme.stages.length]),
+    (x, y, pen) => swatch(pen, pen.theme.stages[index % pen.theme.stages.length])(x, y),
   ]);
-  const waits = hasWaits ? [["waiting for a semaphore", swatch(pen, "waiting")]] : [];
-  drawKey(pen, LEFT, y, [...stages, ...waits, ["idle SM", swatch(pen, "idle")]]);
+  const hasWaits = panels.some((panel) => panel.waits.block.length);
+  const marks = [...(hasWaits ? [["waiting for a semaphore", "waiting"]] : []), ["idle SM", "idle"]];
+  return [...stages, ...marks.map(([words, fill]) => [words, (x, y, pen) => swatch(pen, fill)(x, y)])];
 }

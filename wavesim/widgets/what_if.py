@@ -16,10 +16,11 @@ from wavesim.model import device as devices
 from wavesim.safe_io.bounds import MOST_BLOCKS, shown, whole
 from wavesim.view.timeline_data import timeline_parts
 from wavesim.view.timeline_scene import scene_of_timeline
+from wavesim.widgets.ahead import Ahead, nearest_first
 from wavesim.widgets.drawn import PlansPicture
 from wavesim.widgets.explorer import LABEL, Explorer, menu, numbers, require_start_values, stops
 from wavesim.widgets.scenario import ORDERS, Answer, Scenario, answer
-from wavesim.widgets.summary import costs_html, finding_html, table_html
+from wavesim.widgets.summary import costs_html, finding_html, improvement, table_html
 from wavesim.widgets.words import Words
 from wavesim.workloads.catalogue import DEFAULTS, IMAGE_UNIT, WORKLOADS, Defaults
 from wavesim.workloads.conv_networks import NETWORKS
@@ -88,7 +89,16 @@ class WhatIf(Explorer):
                 "Consumers first", range(MOST_HEAD_START + 1), first.head_start, tooltip=HEAD_START_SAID
             ),
         }
-        super().__init__(controls, above=[self.finding], below=[self.table, self.costs])
+        self._gains: dict[Scenario, float] = {}
+        super().__init__(
+            controls,
+            above=[self.finding],
+            below=[self.table, self.costs],
+            fold="Where the time goes, costs, measured values, safety",
+        )
+        self.picture.observe(self._pick, names="picked")
+        self._ahead = Ahead(self._simulate_size, self._show_strip)
+        self._ahead.restart(self._other_sizes())
 
     @property
     def scenario(self) -> Scenario:
@@ -107,11 +117,45 @@ class WhatIf(Explorer):
         """A link that opens it on a site of `make lite`, with nothing installed. Raises as `address_of`."""
         return address_of(self.answer.scenario, site)
 
+    def refresh(self) -> None:
+        """As every explorer, then what the neighbouring sizes give, while nothing else is to be done."""
+        super().refresh()
+        self._ahead.restart(self._other_sizes())
+
+    def _other_sizes(self) -> list[int]:
+        if self.tokens.disabled:
+            return []
+        return nearest_first([value for _, value in self.tokens.options], self.tokens.value)
+
+    def _simulate_size(self, tokens: int) -> None:
+        scenario = replace(self.scenario, tokens=tokens)
+        if scenario not in self._gains:
+            self._gains[scenario] = improvement(answer(scenario))
+
+    def _show_strip(self) -> None:
+        """The gain at each size that has been simulated."""
+        shown_now = self.answer.scenario
+        sizes = [] if self.tokens.disabled else [value for _, value in self.tokens.options]
+        gains = [self._gains.get(replace(shown_now, tokens=size)) for size in sizes]
+        self.picture.strip = {
+            "label": shown_now.unit,
+            "values": sizes,
+            "gains": [None if gain is None else round(gain, 2) for gain in gains],
+            "at": shown_now.tokens,
+        }
+
+    def _pick(self, change: Any) -> None:
+        """A click on the strip."""
+        if change.new in [value for _, value in self.tokens.options]:
+            self.tokens.value = change.new
+
     def _scenes(self) -> Sequence[dict[str, Any]]:
         self.answer: Answer = answer(self.scenario)
+        self._gains[self.answer.scenario] = improvement(self.answer)
         return [scene_of_timeline(timeline_parts([self.answer.stream, self.answer.chosen]))]
 
     def _say(self) -> None:
+        self._show_strip()
         self.finding.value = finding_html(self.answer)
         self.table.value = table_html(self.answer)
         self.costs.value = costs_html(self.answer, self.code)

@@ -70,3 +70,9 @@ def style_sheet() -> Words:
 def problem_box(title: str, *words: str) -> Markup:
     """Why something is not shown, announced by screen readers at once."""
     return element("div", element("b", f"{title}."), " ", *words, role="alert", class_="wavesim-problem")
+
+
+def fold_switch(words: str) -> Words:
+    """Shows and hides the words below it; a page's own box, so that what is written there may change."""
+    box = element("input", type="checkbox")
+    return Words(element("label", box, f" {words}", class_="wavesim-fold"))
