@@ -29,7 +29,11 @@ PLACES = {
     "solutions": "notebooks/solutions/index.html",
 }
 TOP_PAGES = ("README.md", "GLOSSARY.md", "CONTRIBUTING.md", "SECURITY.md", "THIRD_PARTY.md", "CHANGELOG.md")
+TRY = "try.html"  # the page without a kernel
+# Of the search's index: guides come before the API, which names everything more often.
+SEARCH_ADDS, SEARCH_WEIGHS = "this.add(doc)", "this.add(doc, { boost: /^api\\//.test(doc.location) ? 0.05 : 1 })"
 NAV: list[Any] = [
+    {"Try it": TRY},
     {
         "Start": [
             {"What it is": "index.md"},
@@ -198,7 +202,23 @@ def write_reference(source: Path) -> list[dict[str, str]]:
 def write_notebooks(source: Path, *, is_executed: bool) -> None:
     """Every notebook as a page, with the outputs of a run unless told otherwise."""
     command = [sys.executable, ROOT / "tools" / "render_pages.py", "--out", source / "notebooks"]
-    subprocess.run([*command, *([] if is_executed else ["--no-run"])], check=True)  # noqa: S603  # our own
+    command += ["--site", *([] if is_executed else ["--no-run"])]
+    subprocess.run(command, check=True)  # noqa: S603  # our own
+
+
+def write_try(source: Path) -> None:
+    """The what-if, the race and the reader's own pair, without a kernel."""
+    command = [sys.executable, "-m", "wavesim", "page", "-o", source / TRY]
+    subprocess.run(command, check=True)  # noqa: S603  # our own
+
+
+def weigh_search(site: Path) -> None:
+    """Has the site's search put guides before the API. Raises `ValueError` where it is another search."""
+    worker = site / "search" / "worker.js"
+    text = worker.read_text(encoding="utf-8")
+    if SEARCH_ADDS not in text:
+        raise ValueError(f"{worker} adds documents otherwise than by {SEARCH_ADDS}")
+    worker.write_text(text.replace(SEARCH_ADDS, SEARCH_WEIGHS), encoding="utf-8")
 
 
 def main() -> None:
@@ -214,9 +234,11 @@ def main() -> None:
     source.mkdir(parents=True)
     write_notebooks(source, is_executed=not options.no_run)
     write_pages(source)
+    write_try(source)
     nav = [*NAV, {"Reference": write_reference(source)}]
     folders = {"docs_dir": str(source), "site_dir": str(options.out.resolve())}
     build(load_config(str(ROOT / "mkdocs.yml"), nav=nav, **folders))
+    weigh_search(options.out)
     dead = dead_links(options.out)
     print(*dead, f"{options.out}: {time.monotonic() - began:.0f} s, {len(dead)} dead links", sep="\n")  # noqa: T201
     sys.exit(1 if dead else 0)

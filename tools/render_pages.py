@@ -45,7 +45,7 @@ PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1"><title>{title}</title>
 <link rel="stylesheet" href="{root}pages.css">{script}</head>
-<body><nav><a href="{root}index.html">wavesim notebooks</a>{links}</nav><main>{body}</main>{recolour}
+<body><nav>{home}<a href="{root}index.html">wavesim notebooks</a>{links}</nav><main>{body}</main>{recolour}
 </body></html>
 """
 # Figures are drawn for a light page. In a dark one each colour gives way to its counterpart.
@@ -144,17 +144,26 @@ def body_of(notebook: nbformat.NotebookNode) -> str:
     return text.replace(f'href="../docs/{GUIDE}.md"', f'href="{GUIDE}.html"')
 
 
-def page(title: str, body: str, *, root: str = "", links: str = "", has_plotly: bool = False) -> str:
-    """A whole page; `root` leads to the folder of index.html."""
+HOME = '<a href="{root}../index.html">documentation</a><a href="{root}../try.html">try it live</a>'
+
+
+def page(title: str, body: str, *, root: str = "", links: str = "", home: str = "", has_plotly: bool = False) -> str:
+    """A whole page; `root` leads to the folder of index.html, `home` are links that lead out of it."""
     script = f'<script src="{root}plotly.min.js"></script>' if has_plotly else ""
     pairs = json.dumps(counterparts(LIGHT, DARK))
     recolour = RECOLOUR.format(pairs=pairs) if has_plotly else ""
     return PAGE.format(
-        title=html.escape(title), body=body, root=root, links=links, script=script, recolour=recolour
+        title=html.escape(title),
+        body=body,
+        root=root,
+        home=home.format(root=root),
+        links=links,
+        script=script,
+        recolour=recolour,
     )
 
 
-def write_notebook(path: Path, names: list[str], out: Path, *, is_executed: bool = True) -> str:
+def write_notebook(path: Path, names: list[str], out: Path, home: str, *, is_executed: bool) -> str:
     """Writes one notebook, with the outputs of a run if `is_executed`; returns its question."""
     notebook = executed(path) if is_executed else nbformat.read(path, 4)
     make_static(notebook)
@@ -163,7 +172,7 @@ def write_notebook(path: Path, names: list[str], out: Path, *, is_executed: bool
         (names[i], words) for i, words in ((at - 1, "previous"), (at + 1, "next")) if 0 <= i < len(names)
     ]
     links = "".join(f'<a href="{name}.html">{words}</a>' for name, words in around)
-    text = page(title_of(notebook), body_of(notebook), links=links, has_plotly=True)
+    text = page(title_of(notebook), body_of(notebook), links=links, home=home, has_plotly=True)
     (out / f"{path.stem}.html").write_text(text, encoding="utf-8")
     return title_of(notebook)
 
@@ -181,20 +190,21 @@ def write_shared(out: Path) -> None:
     )
 
 
-def write_rest(questions: dict[str, str], out: Path) -> None:
+def write_rest(questions: dict[str, str], out: Path, home: str) -> None:
     """The index, the solutions, and the page that notebooks link to."""
     items = "".join(f'<li><a href="{name}.html">{html.escape(q)}</a></li>' for name, q in questions.items())
-    (out / "index.html").write_text(page("wavesim notebooks", f"{INTRODUCTION}<ol>{items}</ol>"), "utf-8")
+    introduction = INTRODUCTION.format(count=len(questions))
+    (out / "index.html").write_text(page("wavesim notebooks", f"{introduction}<ol>{items}</ol>", home=home), "utf-8")
     guide = str(mistune.html((ROOT / "docs" / GUIDE).with_suffix(".md").read_text(encoding="utf-8")))
-    (out / GUIDE).with_suffix(".html").write_text(page("Synchronise your own kernels", guide), "utf-8")
+    (out / GUIDE).with_suffix(".html").write_text(page("Synchronise your own kernels", guide, home=home), "utf-8")
     (out / "solutions").mkdir()
     files = sorted((ROOT / "solutions").glob("s*.py"))
     codes = (highlight(file.read_text(encoding="utf-8"), PythonLexer(), HtmlFormatter()) for file in files)
-    solutions = page("Solutions", f"<h1>Solutions</h1>{''.join(codes)}", root="../")
+    solutions = page("Solutions", f"<h1>Solutions</h1>{''.join(codes)}", root="../", home=home)
     (out / "solutions" / "index.html").write_text(solutions, encoding="utf-8")
 
 
-INTRODUCTION = """<h1>Fifteen questions about GPU kernels that wait for each other</h1>
+INTRODUCTION = """<h1>{count} questions about GPU kernels that wait for each other</h1>
 <p>Notebooks as they ran when this page was made, without a kernel: figures answer the mouse, players the
 keyboard; predictions and exercises need JupyterLab (<code>make lab</code>). Every number says whether it was
 simulated or measured, and on what.</p>
@@ -209,16 +219,18 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "pages")
     parser.add_argument("--no-run", action="store_true", help="without outputs")
+    parser.add_argument("--site", action="store_true", help="with links to the documentation around them")
     options = parser.parse_args()
+    home = HOME if options.site else ""
     shutil.rmtree(options.out, ignore_errors=True)
     options.out.mkdir(parents=True)
     write_shared(options.out)
     names, questions = [path.stem for path in options.notebooks], {}
     for path in options.notebooks:
         began = time.monotonic()
-        questions[path.stem] = write_notebook(path, names, options.out, is_executed=not options.no_run)
+        questions[path.stem] = write_notebook(path, names, options.out, home, is_executed=not options.no_run)
         print(f"{path.stem}: {time.monotonic() - began:.1f} s", flush=True)  # noqa: T201  # progress of a command
-    write_rest(questions, options.out)
+    write_rest(questions, options.out, home)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,8 @@ from wavesim.view.findings_page import write_findings
 from wavesim.view.page import Section, Table, write_page
 from wavesim.view.perfetto import write_perfetto
 from wavesim.view.timeline_figure import timeline
-from wavesim.widgets.drawn import DrawnWidget, style
+from wavesim.widgets.drawn import DrawnWidget
+from wavesim.widgets.scripts import style
 
 pytestmark = [
     pytest.mark.browser,

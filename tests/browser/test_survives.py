@@ -1,4 +1,4 @@
-"""A widget after the kernel has restarted and after the notebook was opened again: a picture and a sentence."""
+"""A widget after its kernel has restarted and after the notebook was opened again: picture and sentence."""
 
 import pytest
 
@@ -11,7 +11,8 @@ RESTART = """async () => {
 }"""
 # What a reader sees: canvases with a size, and sentences, that nothing hides.
 SEEN = """() => ({
-  pictures: [...document.querySelectorAll('.wavesim-drawn canvas')].filter(at => at.offsetParent && at.width > 0).length,
+  pictures: [...document.querySelectorAll('.wavesim-drawn canvas')]
+    .filter(at => at.offsetParent && at.width > 0).length,
   sentence: [...document.querySelectorAll('.wavesim-still > p')].filter(at => at.offsetParent).length,
   sliders: [...document.querySelectorAll('.widget-slider')].filter(at => at.offsetParent).length,
   errors: [...document.querySelectorAll('.jp-OutputArea-output')]

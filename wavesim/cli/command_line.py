@@ -37,6 +37,7 @@ DEV_COMMANDS = {
     "crossover": "the best plan for each M, and a dispatch table",
     "model": "a model's layer and pass: where its time goes, and what each way of synchronising changes",
     "devices": "the GPUs that are known, and which of them were measured",
+    "page": "a what-if, a race and your own pair as one HTML page that needs no kernel and no network",
     "demo": "the GPT-3 MLP at the paper's sizes: a table and an HTML page",
     "lab": "open the notebooks in JupyterLab",
     "challenge": "predict 60 pairs from their stream-sync runs, and be scored beside wavesim",

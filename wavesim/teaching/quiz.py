@@ -17,7 +17,8 @@ from typing import Any
 from wavesim.errors import DescriptionError
 from wavesim.safe_io.bounds import shown
 from wavesim.teaching.exercises import LESSONS, exercises_of
-from wavesim.widgets.drawn import DrawnWidget, script, style
+from wavesim.widgets.drawn import DrawnWidget
+from wavesim.widgets.scripts import script, style
 
 FILE = Path(__file__).with_name("quiz.toml")
 

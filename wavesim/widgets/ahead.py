@@ -1,7 +1,7 @@
 """Settings that a reader may ask for next, computed while nothing else is to be done.
 
-Example: the what-if stands at 1,024 tokens; one after the other 1,152, 896, 1,280 and on are simulated, so that
-the next move of the slider finds its answer and the strip of gains fills from the middle outwards. A thread
+Example: the what-if shows 1,024 tokens; one after the other 1,152, 896, 1,280 and on are simulated, so that
+the next move of the slider has its answer and the strip of gains fills from the middle outwards. A thread
 does so in a kernel, short turns of the event loop where there are no threads, and nothing without a loop.
 """
 
@@ -69,4 +69,8 @@ def nearest_first(values: Iterable[int], at: int) -> list[int]:
     """The others, from the nearest outwards."""
     ordered = sorted(values)
     place = ordered.index(at) if at in ordered else 0
-    return [value for _, value in sorted((abs(i - place), value) for i, value in enumerate(ordered)) if value != at]
+    return [
+        value
+        for _, value in sorted((abs(i - place), value) for i, value in enumerate(ordered))
+        if value != at
+    ]

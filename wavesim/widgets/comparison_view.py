@@ -17,8 +17,9 @@ from wavesim.view.comparison import Compared, TracePair, comparison_finding, sce
 from wavesim.view.timeline_data import Extras, timeline_parts
 from wavesim.view.timeline_scene import scene_of_timeline
 from wavesim.view.wording import plan_labels
-from wavesim.widgets.drawn import DrawnWidget, PlansPicture, script
+from wavesim.widgets.drawn import DrawnWidget, PlansPicture
 from wavesim.widgets.explorer import Explorer, menu
+from wavesim.widgets.scripts import script
 from wavesim.widgets.tuner_view import predicted_trace
 
 Run = tuple[str, Callable[[], tuple[Trace, Trace, Trace | None]]]  # label; predicted, measured, stream sync

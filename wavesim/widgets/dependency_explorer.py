@@ -11,7 +11,8 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan, SemaphoreSync
 from wavesim.safe_io.annotated import typed
 from wavesim.view.timeline_scene import scene_of_dependencies
-from wavesim.widgets.drawn import DrawnWidget, script
+from wavesim.widgets.drawn import DrawnWidget
+from wavesim.widgets.scripts import script
 
 
 class DependencyExplorer(DrawnWidget):

@@ -6,9 +6,6 @@ with the scene beside it, needs no kernel at all.
 """
 
 import base64
-import json
-from dataclasses import asdict
-from functools import lru_cache
 from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,22 +16,10 @@ from IPython.display import display
 
 from wavesim.safe_io.escaping import Markup, element, script_json
 from wavesim.view.export import save_html
-from wavesim.view.theme import FONT, THEMES
 from wavesim.view.timeline_data import TimelineParts
 from wavesim.view.timeline_scene import scene_of_timeline
+from wavesim.widgets.scripts import HEARD, HERE, PLANS_SCRIPTS, script, style
 
-HERE = Path(__file__).parent
-EXPORT = "export default { render };"
-PLANS_SCRIPTS = (
-    "pen.js",
-    "picture.js",
-    "blocks.js",
-    "timeline.js",
-    "plans_picture.js",
-    "gif.js",
-    "plans_view.js",
-)
-HEARD = "export default { render: hearing(render) };"  # see hearing.js
 _numbers = count(1)
 LIVE_CLASS = "wavesim-live"
 # In JupyterLab's pages alone, where outputs can be told apart: either the live widget or what it has left.
@@ -50,7 +35,8 @@ STILL_STYLE = element(
 )
 # Drawn when it comes into sight, which behind a live widget is never.
 STILL_SCRIPT = Markup("""(() => {
-  const box = document.currentScript?.parentElement ?? [...document.querySelectorAll(".wavesim-still")].at(-1);
+  const boxes = [...document.querySelectorAll(".wavesim-still")];
+  const box = document.currentScript?.parentElement ?? boxes.at(-1);
   const sight = new IntersectionObserver((seen) => {
     if (!seen.some((entry) => entry.isIntersecting)) return;
     sight.disconnect();
@@ -64,21 +50,6 @@ STILL_SCRIPT = Markup("""(() => {
   });
   sight.observe(box);
 })();""")
-
-
-@lru_cache
-def script(*names: str) -> str:
-    """The named JavaScript files beside this one, as one module with the themes of `wavesim.view`."""
-    themes = {name: asdict(theme) for name, theme in THEMES.items()}
-    head = f"const THEMES = {json.dumps(themes)};\nconst FONT = {json.dumps(FONT)};\n"
-    source = "\n".join((HERE / name).read_text(encoding="utf-8") for name in ("hearing.js", *names))
-    return head + source.replace(EXPORT, HEARD)
-
-
-@lru_cache
-def style(*names: str) -> str:
-    """The named style sheets beside this file, as one."""
-    return "\n".join((HERE / name).read_text(encoding="utf-8") for name in names)
 
 
 def _script_of(cls: type, name: str = "_esm") -> Any:

@@ -20,7 +20,8 @@ from wavesim.safe_io.annotated import require_type
 from wavesim.safe_io.bounds import shown
 from wavesim.safe_io.escaping import BREAK, Markup, element
 from wavesim.view.export import save_html
-from wavesim.widgets.drawn import LIVE_CLASS, DrawnWidget, LeavesPicture, PageWatch, style
+from wavesim.widgets.drawn import LIVE_CLASS, DrawnWidget, LeavesPicture, PageWatch
+from wavesim.widgets.scripts import style
 from wavesim.widgets.words import Words, fold_switch, problem_box, style_sheet
 
 LABEL = {"description_width": "150px"}

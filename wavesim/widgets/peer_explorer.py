@@ -14,8 +14,9 @@ from wavesim.sim.peers.prediction import one_gemm
 from wavesim.sim.peers.simulation import simulate_peers
 from wavesim.sim.peers.way import PeerWay, parse_way
 from wavesim.view.peer_scene import scene_of_peers
-from wavesim.widgets.drawn import DrawnWidget, script
+from wavesim.widgets.drawn import DrawnWidget
 from wavesim.widgets.explorer import Explorer, menu, require_offered, stops
+from wavesim.widgets.scripts import script
 from wavesim.work.collective import Collective
 from wavesim.work.collective.host import Host
 

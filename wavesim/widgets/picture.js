@@ -4,8 +4,10 @@
 const MIN_WIDTH = 300;
 const KINDS = { uint8: Uint8Array, int16: Int16Array, int32: Int32Array, float32: Float32Array, float64: Float64Array };
 
-// A typed array from {type, data}: `data` is a DataView from the kernel, base64 in a page without one.
-function numbers({ type, data }) {
+// A typed array from {type, data}: `data` is a DataView from the kernel, base64 in a page without one. One stays as it is.
+function numbers(packed) {
+  if (ArrayBuffer.isView(packed)) return packed;
+  const { type, data } = packed;
   let bytes;
   if (typeof data === "string") bytes = Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0));
   else bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength).slice();

@@ -21,8 +21,9 @@ from wavesim.recordings.shipped import RecordedCase, cases
 from wavesim.safe_io.annotated import typed
 from wavesim.safe_io.bounds import shown, whole
 from wavesim.view.places_scene import ShownPlaces, scene_of_places
-from wavesim.widgets.drawn import DrawnWidget, script
+from wavesim.widgets.drawn import DrawnWidget
 from wavesim.widgets.explorer import Explorer, require_offered, stops
+from wavesim.widgets.scripts import script
 from wavesim.workloads.catalogue import parse_tile, workload
 
 TILE, ORDER = "128x256", "grouped:4"

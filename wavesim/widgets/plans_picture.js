@@ -56,7 +56,7 @@ function drawStrip(pen, { label, values, gains, at }, layout) {
   const below = layout.stripTop + STRIP_PX + 12;
   const apart = Math.ceil(64 / each);
   values.forEach((value, index) => {
-    if (index % apart || index * each > right - left - 46) return;
+    if (index % apart || index * each > right - left - textWidth(label, { size: 11 }) - 34) return;
     pen.text(left + (index + 0.5) * each, below, value.toLocaleString("en"), { size: 11, color: theme.muted, align: "center" });
   });
   pen.text(right, below, label, { size: 11, color: theme.muted, align: "right" });

@@ -27,8 +27,9 @@ from wavesim.view.sm_scenes import (
     scene_of_launch,
     scene_of_loads,
 )
-from wavesim.widgets.drawn import DrawnWidget, script
+from wavesim.widgets.drawn import DrawnWidget
 from wavesim.widgets.explorer import Explorer, menu, require_offered, slider
+from wavesim.widgets.scripts import script
 
 LARGEST, NO_LIMIT = "the largest", "no limit"
 THREADS, REGISTERS, SHARED_KIB = (32, 1280), (16, 256), (0, 256)  # what the sliders offer

@@ -20,8 +20,9 @@ from wavesim.sim.streams.program import StreamProgram
 from wavesim.sim.streams.timeline import StreamTimeline
 from wavesim.sim.streams.uneven_work import LAUNCHERS, Launcher, UnevenWork, nested
 from wavesim.view.streams_scene import scene_of_launches, scene_of_streams
-from wavesim.widgets.drawn import DrawnWidget, script
+from wavesim.widgets.drawn import DrawnWidget
 from wavesim.widgets.explorer import Explorer, menu, require_offered, stops
+from wavesim.widgets.scripts import script
 
 VECTOR_ADD, SMALL_KERNELS = "vector add in chunks", "chains of small kernels"
 PINNED, PAGEABLE = "pinned", "pageable"

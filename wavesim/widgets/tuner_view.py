@@ -28,8 +28,9 @@ from wavesim.view.canvas import Props
 from wavesim.view.gain_figure import Gain, gain_finding
 from wavesim.view.timeline_data import timeline_parts
 from wavesim.view.timeline_scene import scene_of_timeline
-from wavesim.widgets.drawn import DrawnWidget, PlansPicture, script
+from wavesim.widgets.drawn import DrawnWidget, PlansPicture
 from wavesim.widgets.explorer import Explorer
+from wavesim.widgets.scripts import script
 from wavesim.widgets.words import Words
 from wavesim.workloads.catalogue import parse_tile, workload
 

@@ -20,7 +20,8 @@ from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
 from wavesim.view.timeline_data import timeline_parts
 from wavesim.view.timeline_scene import scene_of_timeline
-from wavesim.widgets.drawn import DrawnWidget, script
+from wavesim.widgets.drawn import DrawnWidget
+from wavesim.widgets.scripts import script
 
 
 class WavePlayer(DrawnWidget):

@@ -11,7 +11,7 @@ import traitlets
 
 from wavesim.safe_io.escaping import Markup, element, markup
 from wavesim.view.theme import DARK, LIGHT, counterparts
-from wavesim.widgets.drawn import style
+from wavesim.widgets.scripts import style
 
 # JupyterLab and Notebook say it with one attribute of the body, VS Code's notebook renderer with another.
 DARK_PAGES = (
