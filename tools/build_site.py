@@ -31,7 +31,10 @@ PLACES = {
 TOP_PAGES = ("README.md", "GLOSSARY.md", "CONTRIBUTING.md", "SECURITY.md", "THIRD_PARTY.md", "CHANGELOG.md")
 TRY = "try.html"  # the page without a kernel
 # Of the search's index: guides come before the API, which names everything more often.
-SEARCH_ADDS, SEARCH_WEIGHS = "this.add(doc)", "this.add(doc, { boost: /^api\\//.test(doc.location) ? 0.05 : 1 })"
+SEARCH_ADDS, SEARCH_WEIGHS = (
+    "this.add(doc)",
+    "this.add(doc, { boost: /^api\\//.test(doc.location) ? 0.05 : 1 })",
+)
 NAV: list[Any] = [
     {"Try it": TRY},
     {

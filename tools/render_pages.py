@@ -147,7 +147,9 @@ def body_of(notebook: nbformat.NotebookNode) -> str:
 HOME = '<a href="{root}../index.html">documentation</a><a href="{root}../try.html">try it live</a>'
 
 
-def page(title: str, body: str, *, root: str = "", links: str = "", home: str = "", has_plotly: bool = False) -> str:
+def page(
+    title: str, body: str, *, root: str = "", links: str = "", home: str = "", has_plotly: bool = False
+) -> str:
     """A whole page; `root` leads to the folder of index.html, `home` are links that lead out of it."""
     script = f'<script src="{root}plotly.min.js"></script>' if has_plotly else ""
     pairs = json.dumps(counterparts(LIGHT, DARK))
@@ -194,9 +196,11 @@ def write_rest(questions: dict[str, str], out: Path, home: str) -> None:
     """The index, the solutions, and the page that notebooks link to."""
     items = "".join(f'<li><a href="{name}.html">{html.escape(q)}</a></li>' for name, q in questions.items())
     introduction = INTRODUCTION.format(count=len(questions))
-    (out / "index.html").write_text(page("wavesim notebooks", f"{introduction}<ol>{items}</ol>", home=home), "utf-8")
+    shown = page("wavesim notebooks", f"{introduction}<ol>{items}</ol>", home=home)
+    (out / "index.html").write_text(shown, "utf-8")
     guide = str(mistune.html((ROOT / "docs" / GUIDE).with_suffix(".md").read_text(encoding="utf-8")))
-    (out / GUIDE).with_suffix(".html").write_text(page("Synchronise your own kernels", guide, home=home), "utf-8")
+    shown = page("Synchronise your own kernels", guide, home=home)
+    (out / GUIDE).with_suffix(".html").write_text(shown, "utf-8")
     (out / "solutions").mkdir()
     files = sorted((ROOT / "solutions").glob("s*.py"))
     codes = (highlight(file.read_text(encoding="utf-8"), PythonLexer(), HtmlFormatter()) for file in files)
