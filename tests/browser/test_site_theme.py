@@ -1,4 +1,4 @@
-"""The documentation's menu for light and dark, in a browser that stores and in one that does not; its search."""
+"""The documentation's menu for light and dark, where storage is allowed and where it is not; its search."""
 
 import logging
 import sys
@@ -19,7 +19,7 @@ FORBID = "Object.defineProperty(window, 'localStorage', { get() { throw new Erro
 PAGES = {
     "index.md": "# Waves\n\n`code`\n",
     "api/model.md": "# deadlock\n\ndeadlock_error deadlock deadlock deadlock\n",
-    "why-hang.md": "# Debug a hang\n\nWhat a deadlock is, in a paragraph among others that say other things.\n",
+    "why-hang.md": "# Debug a hang\n\nWhat a deadlock is, in a paragraph among others.\n",
 }
 
 
