@@ -69,12 +69,16 @@ class LeavesPicture:
 
     def _ipython_display_(self) -> None:
         bundle = self._repr_mimebundle_()  # type: ignore[attr-defined]  # a widget's
-        display(bundle[0] if isinstance(bundle, tuple) else bundle, raw=True)
+        _publish(bundle[0] if isinstance(bundle, tuple) else bundle)
         still = element("template", self.html())  # type: ignore[attr-defined]  # a widget's
         words = "Shown as it was when this cell ran: the kernel has restarted. Run the cell for its controls."
         parts = (STILL_STYLE, element("p", words), still, element("script", STILL_SCRIPT))
         left = element("div", *parts, class_="wavesim-still")
-        display({"text/html": left, "text/plain": f"{type(self).__name__}"}, raw=True)
+        _publish({"text/html": left, "text/plain": type(self).__name__})
+
+
+def _publish(bundle: dict[str, Any]) -> None:
+    display(bundle, raw=True)  # type: ignore[no-untyped-call]  # IPython's
 
 
 class DrawnWidget(LeavesPicture, anywidget.AnyWidget):
