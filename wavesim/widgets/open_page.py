@@ -40,7 +40,9 @@ LINKS = (
 SAID = "Every number says what it was simulated with; nothing here was measured in your browser."
 
 
-def open_page(show: Callable[[int, int], None], *, puzzles: Markup | None = None, site: str = "") -> Markup:
+def kernelless_page(
+    show: Callable[[int, int], None], *, puzzles: Markup | None = None, site: str = ""
+) -> Markup:
     """The page. `show(done, total)` after each size; `site` is the address that links begin with."""
     data = _data(show)
     body = Markup((HERE / "open_page.html").read_text(encoding="utf-8")).format(
