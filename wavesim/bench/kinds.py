@@ -18,6 +18,7 @@ from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan
 from wavesim.workloads.catalogue import parse_tile
 from wavesim.workloads.conv_networks import Convolution, basic_block, bottleneck, chain_of_convolutions
+from wavesim.workloads.decode_steps import TILE_ROWS, decode_step
 from wavesim.workloads.layer_backends import with_backends, with_chained_products
 from wavesim.workloads.layers import chain_of, transformer_layer
 
@@ -169,6 +170,26 @@ class CrossoverSize(CaseKind):
         return family.pipeline(fields["m"])
 
 
+class DecodeSteps(CaseKind):
+    """Layers of a decode step in one kernel; `keys` count the step's own, `splits` are attention's."""
+
+    needs = frozenset({"model", "batch", "keys", "layers"})
+    spread = ("batch", "keys")
+
+    def name(self, fields: Fields) -> str:
+        return f"{fields['model']} batch {fields['batch']} keys {fields['keys']} layers {fields['layers']}"
+
+    def pipeline(self, fields: Fields) -> Pipeline:
+        return decode_step(
+            fields["model"],
+            fields["batch"],
+            fields["keys"] - 1,
+            layers=fields["layers"],
+            splits={"attention": fields["splits"]} if "splits" in fields else None,
+            tile_rows=fields.get("tile_rows", TILE_ROWS),
+        )
+
+
 class OnTheGpu(CaseKind):
     """A case whose kernels only the GPU side knows: a row has a name and what that side reads."""
 
@@ -184,6 +205,7 @@ KINDS: Mapping[str, CaseKind] = {
     "layers": Layers(),
     "convolutions": Convolutions(),
     "foreign": Foreign(),
+    "decode-steps": DecodeSteps(),
     "two-gpus": OnTheGpu(),
     "crossover": CrossoverSize(),
     "lab": OnTheGpu(),

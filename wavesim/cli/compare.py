@@ -12,6 +12,7 @@ from wavesim.cli.printing import print_result, progress
 from wavesim.cli.several_gpus import compare_several, of_several
 from wavesim.cli.shared_options import add_shared
 from wavesim.cli.subject import add_workload_options, described, file_of
+from wavesim.errors import DescriptionError
 from wavesim.plan.parsing import WORDS, parse_plan
 from wavesim.safe_io.bounds import MOST_COMPARED, listed
 from wavesim.safe_io.escaping import whole_line
@@ -59,6 +60,12 @@ def run(options: argparse.Namespace) -> int:
     advice = subject.recommended(options.accept, progress("choosing", after_s=3.0))
     words = listed("sync", subject.syncs(options.sync, SYNCS), MOST_COMPARED)
     plans = [parse_plan(name, order) for name in ["stream", *(word for word in words if word != "stream")]]
+    for plan in plans:
+        if plan.schedule.has_work_lists:
+            raise DescriptionError(
+                f"sync is {plan.name!r}: a megakernel has constants of its own, so no gain over others is "
+                "predicted. Use wavesim simulate, or predict with a file; or name other plans with --sync"
+            )
     if options.sync is None and subject.syncs(None, SYNCS) == SYNCS:
         plans += [advice.option.plan] if advice.option.plan not in plans else []
     result = compare(

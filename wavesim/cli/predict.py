@@ -8,6 +8,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wavesim.cli.megakernels import names_megakernel, predict_megakernel
 from wavesim.cli.pictures import gains_table, require_pictures, write_pictures
 from wavesim.cli.printing import print_result, progress
 from wavesim.cli.several_gpus import of_several, predict_several
@@ -43,6 +44,8 @@ def run(options: argparse.Namespace) -> int:
     several = of_several(description, options)
     if several is not None:
         return predict_several(several, options)
+    if names_megakernel(description):
+        return predict_megakernel(description, options)
     if not description.kernel_ns:
         raise DescriptionError(
             f"stage {description.pipeline.stages[0].name!r} has no time; write kernel_us = the kernel alone, "

@@ -11,6 +11,7 @@ from collections.abc import Collection
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
+from wavesim.cli.megakernels import simulate_megakernel_plan
 from wavesim.cli.pictures import require_pictures, write_pictures
 from wavesim.cli.printing import complain, print_result
 from wavesim.cli.several_gpus import of_several, simulate_several
@@ -68,6 +69,8 @@ def run(options: argparse.Namespace) -> int:
     pipeline, device = subject.pipeline, subject.device
     options.order = subject.launch_order(options.order)
     plan = with_edges(plan_of(options), pipeline, options.edges)
+    if plan.schedule.has_work_lists:
+        return simulate_megakernel_plan(pipeline, plan, device, options)
     known = subject.costs(options.order)
     baseline = StreamSync(parse_order(options.order))
     trace, forecast = known.predicted(pipeline, plan, baseline, device, (plan.caveat,) if plan.caveat else ())

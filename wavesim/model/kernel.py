@@ -218,6 +218,10 @@ class Work:
         grid = self.kernel.grid
         return replace(self.kernel, grid=Grid(grid.x, -(-m // tile_rows), grid.z))
 
+    def in_splits(self, count: int) -> "Work | None":
+        """The same with its K, or its keys, shared out to so many blocks a tile; None where it cannot be."""
+        return None
+
     def with_splits_for(self, device: Any) -> "Work":
         """The same with as many splits as a device needs to be busy, where it can be split."""
         return self

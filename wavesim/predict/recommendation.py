@@ -286,7 +286,12 @@ class _Bench:
 
 
 def _fits(pipeline: Pipeline, plan: Plan) -> bool:
-    """Whether the kernels can be built for it: Stream-K splits K anew, a fused kernel computes one kind."""
+    """Whether the kernels can be built for it: Stream-K splits K anew, a fused kernel computes one kind.
+
+    A megakernel has constants of its own, and no gain over other plans (`megakernel_design`).
+    """
+    if plan.schedule.has_work_lists:
+        return False
     is_split = any(stage.grid.z > 1 for stage in pipeline.stages)
     if plan.schedule.is_split_persistent:
         return not is_split and not is_layer(pipeline)

@@ -15,6 +15,7 @@ from wavesim.workloads.attention import gpt3_attention
 from wavesim.workloads.attention_chain import paper_attention
 from wavesim.workloads.conv_networks import NETWORKS, network_part
 from wavesim.workloads.convolutions import IMAGE_SIZES, PUBLISHED_TILES, conv_layer
+from wavesim.workloads.decode_steps import TILE_ROWS, decode_step
 from wavesim.workloads.figure_one import toy
 from wavesim.workloads.hopper import CONVOLUTION_TILES, gpt3_mlp_hopper, llama_mlp_hopper
 from wavesim.workloads.layers import Phase, chain_of, transformer_layer
@@ -70,13 +71,23 @@ def _layer(model: str, phase: Phase, chain: str, tokens: int, tile: Tile) -> Pip
 
 
 def _add_layers() -> None:
-    """`llama-3-8b-layer`, `llama-3-8b-decode-layer` and the like, and `llama-3-8b-layer-attention`."""
+    """`llama-3-8b-layer`, `llama-3-8b-decode-layer` and the like, and `llama-3-8b-layer-attention`.
+
+    `llama-3-8b-decode-step` is the decode layer as a megakernel has it.
+    """
     for model in layered_models():
         for name, chain in (("layer", ""), ("layer-attention", "attention")):
             WORKLOADS[f"{model}-{name}"] = partial(_layer, model, "prefill", chain)
             DEFAULTS[f"{model}-{name}"] = Defaults()
         WORKLOADS[f"{model}-decode-layer"] = partial(_layer, model, "decode", "")
         DEFAULTS[f"{model}-decode-layer"] = Defaults(1, (64, 256), SEQUENCE_UNIT)
+        WORKLOADS[f"{model}-decode-step"] = partial(_step, model)
+        DEFAULTS[f"{model}-decode-step"] = Defaults(1, (1, TILE_ROWS), SEQUENCE_UNIT)
+
+
+def _step(model: str, sequences: int, tile: Tile) -> Pipeline:
+    """Of a tile the columns are rows of weights."""
+    return decode_step(model, sequences, CACHED, tile_rows=tile[1])
 
 
 def _add_networks() -> None:

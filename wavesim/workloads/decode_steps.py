@@ -9,6 +9,8 @@ checked.
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
+from typing import Any
 
 from wavesim.errors import DescriptionError
 from wavesim.model.dependency import Dependency, x, y
@@ -24,7 +26,7 @@ from wavesim.workloads.models import Model, layered_models, model_named
 
 PRODUCTS = ("qkv", "out", "up", "down")
 TILE_ROWS = 8  # of weights
-MOST_LAYERS = 16
+MOST_LAYERS = 24  # 120 stages
 KEYS_PER_SPLIT = 256
 KEY_BLOCK = 64
 Splits = Mapping[str, int]
@@ -60,25 +62,49 @@ def decode_step(
             )
     whole("batch", batch, least=1, most=MOST_ROWS)
     whole("cached", cached)
+    works = _works(known, batch, cached, {**_usual_splits(cached), **(splits or {})}, tile_rows)
+    buffers = _buffers(known, attends=attends)
+    stages = [
+        Stage(name, work, buffers=buffers[name])
+        for name, work in works.items()
+        if attends or name != "attention"
+    ]
+    dependencies = [Dependency(later[x, y], [earlier[:, :]]) for earlier, later in pairwise(stages)]
+    parameters: dict[str, int | str] = {"model": known.name, "batch": batch, "cached": cached}
+    return in_a_row(Pipeline(f"{known.name}-decode-step", stages, dependencies, parameters), layers)
+
+
+def in_a_row(layer: Pipeline, layers: int) -> Pipeline:
+    """So many layers like this one, each of which begins when all of the one before is there.
+
+    Stages are called qkv_0, qkv_1, ... Weights and caches are each layer's own, all other buffers shared.
+    """
     whole("layers", layers, least=1, most=MOST_LAYERS)
     stages: list[Stage] = []
     dependencies: list[Dependency] = []
-    for number in range(layers):
-        works = _works(known, batch, cached, {**_usual_splits(cached), **(splits or {})}, tile_rows)
-        names = [name for name in works if attends or name != "attention"]
-        for name in names:
-            suffix = f"_{number}" if layers > 1 else ""
-            made = _stage(works[name], name + suffix, _buffers(known, name, number, attends=attends))
-            if stages:
-                dependencies.append(Dependency(made[x, y], [stages[-1][:, :]]))
-            stages.append(made)
-    parameters: dict[str, int | str] = {
-        "model": known.name,
-        "batch": batch,
-        "cached": cached,
-        "layers": layers,
+    for number in range(layers if layers > 1 else 0):
+        own = {stage.name: _numbered(stage, number) for stage in layer.stages}
+        if stages:
+            dependencies.append(Dependency(next(iter(own.values()))[x, y], [stages[-1][:, :]]))
+        for dependency in layer.dependencies:
+            needs = [replace(need, stage=own[need.stage.name]) for need in dependency.needs]
+            dependencies.append(Dependency(own[dependency.consumer.stage.name][x, y], needs))
+        stages += own.values()
+    parameters = {**layer.parameters, "layers": layers}
+    if layers == 1:
+        return replace(layer, parameters=parameters)
+    return Pipeline(layer.name, stages, dependencies, parameters)
+
+
+def _numbered(stage: Stage, number: int) -> Stage:
+    name, ahead = f"{stage.name}_{number}", stage.work.ahead_operands
+    views = {operand: stage.view(operand) for operand in stage.buffers}
+    buffers = {
+        operand: replace(view, buffer=f"{view.buffer}_{number}") if operand in ahead else view
+        for operand, view in views.items()
     }
-    return Pipeline(f"{known.name}-decode-step", stages, dependencies, parameters)
+    work: Any = stage.work
+    return replace(stage, name=name, work=replace(work, name=name), buffers=buffers)
 
 
 def _usual_splits(cached: int) -> dict[str, int]:
@@ -127,27 +153,23 @@ def _has_bias(bias: str, product: str) -> bool:
     return bias == "all" or (bias == "qkv" and product == "qkv")
 
 
-def _buffers(model: Model, name: str, number: int, *, attends: bool) -> dict[str, str | View]:
-    """Where a stage's operands lie: the residual stream is "h" before the MLP and after, "h_mlp" between."""
+def _buffers(model: Model, *, attends: bool) -> dict[str, dict[str, str | View]]:
+    """Where operands lie, by stage: the residual stream is "h" before the MLP and after, "h_mlp" between."""
     shape = model.layer
     assert shape is not None, "decode_step has refused it"
-    key, value = shape.heads * shape.head_dim, (shape.heads + shape.kv_heads) * shape.head_dim
-    caches = {"k": View(f"keys_{number}"), "v": View(f"values_{number}")}
-    buffers: dict[str, dict[str, str | View]] = {
+    width = shape.heads * shape.head_dim
+    key, value = View("qkv", width), View("qkv", width + shape.kv_heads * shape.head_dim)
+    return {
         "qkv": {"x": "h", "out": "qkv"},
         "attention": {
-            "q": View("qkv"),
-            "k_new": View("qkv", key),
-            "v_new": View("qkv", value),
-            **caches,
+            "q": "qkv",
+            "k_new": key,
+            "v_new": value,
+            "k": "keys",
+            "v": "values",
             "out": "attended",
         },
-        "out": {"x": "attended" if attends else View("qkv"), "residual": "h", "out": "h_mlp"},
+        "out": {"x": "attended" if attends else "qkv", "residual": "h", "out": "h_mlp"},
         "up": {"x": "h_mlp", "out": "inner"},
         "down": {"x": "inner", "residual": "h_mlp", "out": "h"},
     }
-    return buffers[name]
-
-
-def _stage(work: StreamedProduct | AttentionDecode, name: str, buffers: Mapping[str, str | View]) -> Stage:
-    return Stage(name, replace(work, name=name), buffers=dict(buffers))

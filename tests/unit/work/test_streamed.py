@@ -65,7 +65,7 @@ def test_layers_that_share_buffers_are_safe_and_a_wait_less_is_a_hazard():
 def test_a_cache_that_another_stage_fills_may_not_be_loaded_ahead_of_the_wait():
     step = decode_step("qwen2.5-0.5b", cached=64)
     qkv = step.stages[0]
-    stored = replace(qkv, buffers={**qkv.buffers, "out": "keys_0"})
+    stored = replace(qkv, buffers={**qkv.buffers, "out": "keys"})
     changed = step.with_stages({stage.name: stored if stage == qkv else stage for stage in step.stages})
     hazard = next(hazards_of(changed, MEGA))
     assert hazard.kind == "loaded before written"

@@ -118,6 +118,10 @@ class AttentionDecode(TiledWork):
             )
         return replace(self, kv_rows=capacity, appends=False)
 
+    def in_splits(self, count: int) -> "AttentionDecode | None":
+        """The same with the keys shared out; None for more splits than there are blocks of keys."""
+        return replace(self, splits=count) if count <= self.key_blocks else None
+
     def with_splits_for(self, device: Device) -> "AttentionDecode":
         """The same with as many splits of the keys as keep a device's memory busy (`best_splits`)."""
         return replace(self, splits=best_splits(self, device))

@@ -124,6 +124,12 @@ class StreamedProduct(TiledWork):
         """All tiles read the same rows of x; a residual's tiles differ."""
         return not self.has_residual and self.split_k == 1
 
+    def in_splits(self, count: int) -> "StreamedProduct | None":
+        """The same with K shared out; None under a norm, for which every split would need all of x."""
+        return (
+            replace(self, split_k=count) if count <= self.k and (count == 1 or self.norm == "none") else None
+        )
+
     def ahead_bytes(self, x: int, y: int, z: int) -> int:
         """The weights of a tile's split."""
         first, end = self.part(z)

@@ -1,0 +1,81 @@
+"""Two pictures of a megakernel: how many bytes ahead are enough, and how far each stage is above its roof.
+
+Example: from 96 KB of ring on a layer of Llama-3 8B gets no faster: the line is flat at 1.15 times the roof.
+Its products lie close to one read of their bytes; attention, which reads next to none, is all wait.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import plotly.graph_objects as go
+
+from wavesim.errors import DescriptionError
+from wavesim.safe_io.escaping import Markup
+from wavesim.sim.streamed_run import layer_ns, stage_reports
+from wavesim.trace.trace import Trace
+from wavesim.view.canvas import Props, axis, base_layout, heading
+from wavesim.view.figure import figure_of
+from wavesim.view.stacked_bars import StackedBar, bars_of_parts
+from wavesim.view.theme import Theme, find_theme
+
+LEFT, RIGHT, BOTTOM, PLOT_HEIGHT, WIDTH = 66, 24, 96, 300, 1000
+KB, US = 1024, 1e3
+HOVER = Markup("<b>{}</b>, %{{x:.0f}} KB ahead: %{{y:.2f}} times the roof<extra></extra>")
+DASHES = ("solid", "dash", "dot", "dashdot")
+RingTimes = Sequence[tuple[int, float]]  # (bytes of the ring, times the roof)
+
+
+def time_by_ring(lines: Mapping[str, RingTimes], *, source: str, theme: str | Theme = "light") -> go.Figure:
+    """A line for each model over the bytes of an SM's ring. Raises `DescriptionError` for no lines."""
+    if not lines or not all(lines.values()):
+        raise DescriptionError("time_by_ring: a line is empty; give each at least one ring and its time")
+    palette = find_theme(theme)
+    enough = {
+        name: min(size for size, times in line if times <= 1.01 * min(t for _, t in line))
+        for name, line in lines.items()
+    }
+    most = max(enough.values())
+    head = heading(f"{most // KB} KB ahead of each SM are enough", source, WIDTH - LEFT - RIGHT)
+    data: list[Props] = [
+        {
+            "type": "scatter",
+            "mode": "lines+markers",
+            "name": name,
+            "x": [size / KB for size, _ in line],
+            "y": [times for _, times in line],
+            "line": {"color": palette.stage_colour(index), "dash": DASHES[index % len(DASHES)], "width": 2.2},
+            "hovertemplate": HOVER.format(name),
+        }
+        for index, (name, line) in enumerate(lines.items())
+    ]
+    layout = base_layout(
+        palette, head, (WIDTH, head.height + PLOT_HEIGHT + BOTTOM), (LEFT, RIGHT, head.height, BOTTOM)
+    )
+    layout |= {
+        "xaxis": axis(
+            palette, "shared memory that the loader fills ahead of the waits, KB", rangemode="tozero"
+        ),
+        "yaxis": axis(palette, "time of a layer, times one read of its bytes", rangemode="tozero"),
+        "showlegend": True,
+    }
+    return figure_of(data, layout)
+
+
+def time_by_stage(trace: Trace, *, theme: str | Theme = "light") -> go.Figure:
+    """The stages of a trace's last layer: one read of their bytes, and what they take beyond it."""
+    layers = int(trace.header.parameters.get("layers", 1))
+    reports = stage_reports(trace)
+    reports = reports[len(reports) * (layers - 1) // layers :]
+    bars = [
+        StackedBar(report.stage, (report.roof_ns / US, max(0, report.time_ns - report.roof_ns) / US))
+        for report in reports
+    ]
+    roof_ns, time_ns = sum(report.roof_ns for report in reports), layer_ns(trace)
+    return bars_of_parts(
+        bars,
+        ("one read of its bytes", "beyond it"),
+        title=f"A layer takes {time_ns / max(1, roof_ns):.2f} times one read of its bytes",
+        source=f"{trace.header.workload}, {trace.header.plan} on {trace.header.device['name']}, simulated: "
+        f"{time_ns / US:.1f} us behind another layer, roof {roof_ns / US:.1f} us",
+        x_title="us, from the last post of the stage before",
+        theme=theme,
+    )
