@@ -174,6 +174,23 @@ def operators(rank, devices, meeting):
     dist.barrier()
 
 
+def tuned(rank, devices, meeting):
+    """A layer whose weight is a parameter is tuned and takes what was fastest."""
+    from wavesim_gpu import row_parallel_linear  # in a process of its own
+    from wavesim_gpu.torch import tune_parallel_linear
+
+    dist, _, normal = joined(rank, devices, meeting, "cpu:gloo,cuda:nccl")
+    xs, ws = [normal(16, K) for _ in range(2)], [normal(4096, K) for _ in range(2)]
+    weight, total = (
+        torch.nn.Parameter(ws[rank]),
+        sum(x.float() @ w.float().T for x, w in zip(xs, ws, strict=True)),
+    )
+    assert {"push", "library"} <= set(tune_parallel_linear(xs[rank], weight))
+    with torch.no_grad():
+        assert error_of(row_parallel_linear(xs[rank], weight), total) < TOLERANCE["bf16"]
+    dist.barrier()
+
+
 def graphs(rank, devices, meeting):
     """Two layers in a graph: 10,000 replays with changing operands give the right bits, held up or not."""
     import time  # in a process of its own
@@ -261,7 +278,9 @@ def late(rank, devices, meeting):
         calls.run("all-reduce", x, w, None, None)
 
 
-@pytest.mark.parametrize("part", [operators, graphs, late, overlapping], ids=lambda part: part.__name__)
+@pytest.mark.parametrize(
+    "part", [operators, tuned, graphs, late, overlapping], ids=lambda part: part.__name__
+)
 def test_the_operators_of_two_gpus(part, devices, tmp_path):
     import torch.multiprocessing as processes  # only where there is PyTorch
 

@@ -167,6 +167,7 @@ class GroupCalls:
             )
 
 
+@torch.no_grad()
 def tuned_times(group: Any, kind: str, x: Tensor, w: Tensor, bias: Tensor | None) -> dict[str, float]:
     """Times all ways over the group, keeps the fastest and returns us by way. Collective."""
     calls = calls_of(group)
