@@ -1,4 +1,4 @@
-"""The command line: `wavesim predict | compare | simulate | tune | gen | advise | lint | why-hang`.
+"""The command line: `wavesim predict | compare | simulate | tune | gen | advise | pdl | lint | why-hang`.
 
 With `--json` standard output holds exactly one JSON object; progress and messages go to standard
 error. Bad input ends with status 2 and one line that says what to change.
@@ -29,6 +29,7 @@ COMMANDS = {
     "tune": "search policies, orders and options in the simulator",
     "gen": "orders, policies and options as a CUDA header or Triton functions",
     "advise": "where a profile loses time, and what would win it back",
+    "pdl": "which kernels of a profile are launched dependent, whether their code waits, what that wins",
     "lint": "is the synchronisation in compiled kernels in order? PTX, machine code or CUDA C++",
     "why-hang": "whether launches can hang, or why they do: who holds which SM, who waits for whom",
 }

@@ -20,7 +20,15 @@ from wavesim.errors import DescriptionError, RecordingError
 from wavesim.profile.kernel_facts import KernelFacts, facts_of
 from wavesim.profile.overlap import device_gaps, filled_shares
 from wavesim.profile.pair_gain import OtherTile, Saving, other_tile, sync_saving
-from wavesim.profile.profile import UNKNOWN_NS, IntArray, LaunchShape, Profile
+from wavesim.profile.profile import (
+    CALL_EXTENDED,
+    CALL_PLAIN,
+    UNKNOWN_NS,
+    IntArray,
+    LaunchShape,
+    LaunchTable,
+    Profile,
+)
 from wavesim.safe_io.annotated import typed
 
 MOST_PAIRS = 100_000  # 5 s and 200 MB
@@ -33,8 +41,9 @@ class Pair:
 
     `saving` is what tile sync saves over all `count`, in slots that no pair ranked above it fills; `gap_ns`
     is the time between the two, of which a graph or programmatic launch could save `gap_saving`; `overlapped`
-    counts negative gaps, `late` those where the host had not launched the consumer yet. `is_dependent` is
-    what the user said, None if nothing.
+    counts negative gaps, which programmatic launch alone makes, and `overlap_ns` is their sum: it is won
+    already and no part of `saving`. `plain`, `extended` and `replayed` count the consumer's launch calls,
+    `late` those where the host had not launched it yet. `is_dependent` is what the user said.
     """
 
     number: int
@@ -45,7 +54,11 @@ class Pair:
     gap_ns: int
     gap_saving: Saving
     overlapped: int
+    overlap_ns: int
     late: int
+    plain: int
+    extended: int
+    replayed: int
     is_dependent: bool | None = None
 
     @property
@@ -183,26 +196,31 @@ def _pairs(profile: Profile, facts: list[KernelFacts]) -> tuple[tuple[Pair, ...]
             f"{profile.source}: {len(keys_once):,} different pairs of kernels; at most {MOST_PAIRS:,} are "
             "compared. Profile fewer steps"
         )
+    columns = [*_gaps(gap[chosen], boundary_ns), is_late[chosen], *_calls(rows, chosen + 1)]
     pairs = [
-        _pair(facts[key // len(facts)], facts[key % len(facts)], columns)
-        for key, columns in zip(
-            keys_once.tolist(),
-            _sums(inverse, len(keys_once), gap[chosen], is_late[chosen], boundary_ns),
-            strict=True,
-        )
+        _pair(facts[key // len(facts)], facts[key % len(facts)], sums)
+        for key, sums in zip(keys_once.tolist(), _sums(inverse, len(keys_once), columns), strict=True)
     ]
     numbered = [replace(pair, number=number) for number, pair in enumerate(_each_hole_once(pairs), start=1)]
     return tuple(numbered), int(is_late.sum())
 
 
-Sums = tuple[int, int, int, int, int]
+Sums = tuple[int, ...]
 
 
-def _sums(group: IntArray, count: int, gap: IntArray, is_late: IntArray, boundary_ns: int) -> list[Sums]:
-    """Per pair of shapes: count, sum of gaps, sum of what is above a graph's boundary, overlapped, late."""
-    positive = np.maximum(gap, 0)
-    above = np.maximum(gap - boundary_ns, 0)
-    columns = (np.ones_like(gap), positive, above, gap < 0, is_late)
+def _gaps(gap: IntArray, boundary_ns: int) -> list[IntArray]:
+    """Launches, their gaps, what of these is above a graph's boundary, whether they overlap, by how much."""
+    columns = [np.maximum(gap, 0), np.maximum(gap - boundary_ns, 0), gap < 0, np.maximum(-gap, 0)]
+    return [np.ones_like(gap), *columns]
+
+
+def _calls(rows: LaunchTable, chosen: IntArray) -> list[IntArray]:
+    call = rows.call[chosen]
+    return [call == CALL_PLAIN, call == CALL_EXTENDED, rows.is_replayed[chosen].astype(np.int64)]
+
+
+def _sums(group: IntArray, count: int, columns: Sequence[IntArray]) -> list[Sums]:
+    """Per pair of shapes the sum of each column."""
     summed = [
         np.bincount(group, weights=column, minlength=count).astype(np.int64).tolist() for column in columns
     ]
@@ -210,17 +228,19 @@ def _sums(group: IntArray, count: int, gap: IntArray, is_late: IntArray, boundar
 
 
 def _pair(producer: KernelFacts, consumer: KernelFacts, sums: Sums) -> Pair:
-    count, gap, above, overlapped, late = sums
+    count, gap, above, overlapped, overlap, late, plain, extended, replayed = sums
     blank = Saving(0.0, 0.0, 0.0)
-    pair = Pair(0, producer, consumer, count, blank, gap, Saving(above, 0.0, gap), overlapped, late)
-    return _with_mark(pair, None)
+    boundary = Saving(above, 0.0, gap)
+    launches = (overlapped, overlap, late, plain, extended, replayed)
+    return _with_mark(Pair(0, producer, consumer, count, blank, gap, boundary, *launches), None)
 
 
 def _with_mark(pair: Pair, is_dependent: bool | None, free_ns: float = inf) -> Pair:
     """The pair marked, and its saving where at most `free_ns` of empty slot time is left to fill."""
     n = pair.count
     saving = sync_saving(pair.producer, pair.consumer, is_dependent, free_ns / n)
-    total = Saving(saving.likely_ns * n, saving.low_ns * n, saving.high_ns * n)
+    alone = (saving.likely_ns, saving.low_ns, saving.high_ns)
+    total = Saving(*(max(min(0.0, saved * n), saved * n - pair.overlap_ns) for saved in alone))
     return replace(pair, saving=total, is_dependent=is_dependent)
 
 

@@ -30,7 +30,7 @@ from wavesim.profile.kineto_fields import (
     size_or_none,
     sizes_or_none,
 )
-from wavesim.profile.profile import UNKNOWN_NS, IntArray, Lane, Profile
+from wavesim.profile.profile import CALL_UNKNOWN, UNKNOWN_NS, IntArray, Lane, Profile, call_kind
 from wavesim.profile.profile_builder import (
     MAX_LAUNCHES,
     MAX_NAME,
@@ -83,7 +83,7 @@ class _Reader:
         self.unpacked_bytes = 0
         self._properties: dict[int, dict[str, Any]] = {}
         self._gpu_steps: list[tuple[str, int, int]] = []
-        self._calls = (array("q"), array("q"))  # correlation id, host time
+        self._calls = (array("q"), array("q"), array("q"))  # correlation id, host time, kind of call
         self._graph_calls = array("q")
         self._operators = (array("q"), array("q"))  # external id, number in `_gemms`
         self._gemms: dict[tuple[int, int, int], int] = {}
@@ -169,6 +169,7 @@ class _Reader:
         if correlation != NO_ID and len(self._calls[0]) < MAX_LAUNCHES:
             self._calls[0].append(correlation)
             self._calls[1].append(start)
+            self._calls[2].append(call_kind(name))
             if "Graph" in name and len(self._graph_calls) < MAX_LAUNCHES:
                 self._graph_calls.append(correlation)
 
@@ -194,14 +195,15 @@ class _Reader:
         if self._gpu_steps:
             builder.steps = self._gpu_steps
         self._name_gemms()
-        host_ns, is_replayed = self._launched()
+        host_ns, is_replayed, call = self._launched()
         if not self._has_fractions:
             builder.timer_step_ns = NANOSECONDS
             builder.notes.append(
                 "Stamps are whole microseconds: a kernel's time is known to ±1 µs, and gaps under 2 µs "
                 "not at all."
             )
-        return builder.build(self._devices(), host_ns, is_replayed, unpacked_bytes=self.unpacked_bytes)
+        facts = {"unpacked_bytes": self.unpacked_bytes}
+        return builder.build(self._devices(), host_ns, is_replayed, call, **facts)
 
     def _name_gemms(self) -> None:
         ids, numbers = self._operators
@@ -212,7 +214,7 @@ class _Reader:
         for shape, place in zip(shapes[known].tolist(), places[known].tolist(), strict=True):
             self.builder.set_gemm(shape, gemms[numbers[place]])
 
-    def _launched(self) -> tuple[IntArray, np.ndarray[Any, np.dtype[np.bool_]]]:
+    def _launched(self) -> tuple[IntArray, np.ndarray[Any, np.dtype[np.bool_]], IntArray]:
         links = self.builder.column("link")
         replayed = np.frombuffer(self._replayed, dtype=np.int8).astype(bool)
         replayed |= np.isin(links, np.array(self._graph_calls, dtype=np.int64))
@@ -223,7 +225,8 @@ class _Reader:
                 f"{int(replayed.sum()):,} operations are replayed by CUDA graphs: their launch gaps are "
                 "the device's own."
             )
-        return host_ns, replayed
+        call = np.append(np.array(self._calls[2], dtype=np.int64), CALL_UNKNOWN)[places]
+        return host_ns, replayed, call
 
     def _devices(self) -> dict[int, Device | None]:
         devices: dict[int, Device | None] = {}

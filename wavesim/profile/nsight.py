@@ -8,14 +8,16 @@ The file is data: what it defines beside plain tables is refused (`wavesim/safe_
 """
 
 from array import array
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wavesim.errors import RecordingError
 from wavesim.model.device import Device
-from wavesim.profile.profile import UNKNOWN_NS, IntArray, Lane, Profile
+from wavesim.profile.profile import CALL_UNKNOWN, UNKNOWN_NS, IntArray, Lane, Profile, call_kind
 from wavesim.profile.profile_builder import (
     MAX_LAUNCHES,
     MAX_NAME,
@@ -40,13 +42,14 @@ COLUMNS = {
         *("staticSharedMemory", "dynamicSharedMemory", "graphNodeId", "graphId"),
     ),
     **dict.fromkeys(COPIES, PLACE),
-    CALLS: ("start", "correlationId"),
+    CALLS: ("start", "correlationId", "nameId"),
     GPUS: (
         *("id", "cuDevice", "name", "computeMajor", "computeMinor", "smCount"),
         *("maxShmemPerSm", "sharedMemPerSm"),
     ),
     STRINGS: ("id", "value"),
 }
+Flags = NDArray[np.bool_]
 SQLITE_MAGIC = b"SQLite format 3\x00"
 MAX_SIZE = 1 << 31
 
@@ -89,12 +92,13 @@ class _Reader:
                 f"{int(flags.sum()):,} operations are replayed by CUDA graphs: their launch gaps are the "
                 "device's own."
             )
-        return self._builder.build(self._devices(), self._host_ns(), flags)
+        return self._builder.build(self._devices(), *self._host_calls(flags))
 
     def _used_names(self) -> dict[int, str]:
         used: set[int] = set()
-        for row in self._tables.rows(KERNELS, NAMES):
-            number = _name_of(row)
+        numbers = (_name_of(row) for row in self._tables.rows(KERNELS, NAMES))
+        calls = (row.get("nameId") for row in self._tables.rows(CALLS, ("nameId",)))
+        for number in chain(numbers, calls):
             if isinstance(number, int):
                 used.add(number)
             if len(used) > MAX_SHAPES:
@@ -137,16 +141,19 @@ class _Reader:
         self._builder.add(None, _lane(row, _size(row.get("deviceId"), 0) or 0), *times, _identifier(row))
         replayed.append(False)
 
-    def _host_ns(self) -> IntArray:
+    def _host_calls(self, replayed: Flags) -> tuple[IntArray, Flags, IntArray]:
+        """When the host launched each operation, whether a graph did, and by what kind of call."""
         links = self._builder.column("link")
-        calls, starts = array("q"), array("q")
+        calls, starts, kinds = array("q"), array("q"), array("q")
         for row in self._tables.rows(CALLS):
             start, link = row.get("start"), _identifier(row)
             if isinstance(start, int) and 0 <= start < MAX_NS and link >= 0 and len(calls) < MAX_LAUNCHES:
                 calls.append(link)
                 starts.append(start)
+                kinds.append(call_kind(self._names.get(row.get("nameId") or 0, "")))
         places = places_of(links, calls)
-        return np.append(np.array(starts, dtype=np.int64), UNKNOWN_NS)[places]
+        host_ns = np.append(np.array(starts, dtype=np.int64), UNKNOWN_NS)[places]
+        return host_ns, replayed, np.append(np.array(kinds, dtype=np.int64), CALL_UNKNOWN)[places]
 
     def _devices(self) -> dict[int, Device | None]:
         devices: dict[int, Device | None] = dict.fromkeys(self._builder.kernel_devices())

@@ -90,6 +90,8 @@ def _verdict(
         if done < total and time.monotonic() > until:
             raise _TimeUpError
 
+    if 2 * pair.overlapped > pair.count and answers is NOTHING_SAID:
+        return PairVerdict(number, label, None, ALREADY.format(pair.overlap_ns / pair.count / 1_000))
     if time.monotonic() > until:
         return PairVerdict(number, label, None, TIME_IS_UP)
     try:
@@ -104,4 +106,5 @@ def _verdict(
         return PairVerdict(number, label, None, str(error))
 
 
+ALREADY = "its launches overlap by {:.1f} us each already, by programmatic launch: see wavesim pdl"
 TIME_IS_UP = "the time is up; give more with --seconds"

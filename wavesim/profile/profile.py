@@ -18,6 +18,15 @@ from wavesim.model.device import Device
 
 IntArray = NDArray[np.int64]
 UNKNOWN_NS = int(np.iinfo(np.int64).min)
+# How the host launched: not known, by a call without attributes, or by one with (cudaLaunchKernelExC).
+CALL_UNKNOWN, CALL_PLAIN, CALL_EXTENDED = -1, 0, 1
+
+
+def call_kind(name: str) -> int:
+    """What a host call's name says: only an extended one can ask for programmatic serialization."""
+    if "aunch" not in name or "Graph" in name:
+        return CALL_UNKNOWN
+    return CALL_EXTENDED if "KernelEx" in name else CALL_PLAIN
 
 
 @dataclass(frozen=True)
@@ -57,7 +66,7 @@ class LaunchTable:
     """One row per operation in order of lane and start: kernels, and copies with shape -1.
 
     `host_ns` is when the host launched it, `UNKNOWN_NS` where nothing says;
-    `is_replayed` says that a CUDA graph did.
+    `is_replayed` says that a CUDA graph did. `call` is one of `CALL_UNKNOWN`, `CALL_PLAIN`, `CALL_EXTENDED`.
     """
 
     shape: IntArray
@@ -66,6 +75,7 @@ class LaunchTable:
     end_ns: IntArray
     host_ns: IntArray
     is_replayed: NDArray[np.bool_]
+    call: IntArray
 
     def __len__(self) -> int:
         return len(self.shape)

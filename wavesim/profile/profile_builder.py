@@ -11,7 +11,15 @@ import numpy as np
 
 from wavesim.errors import RecordingError
 from wavesim.model.device import Device
-from wavesim.profile.profile import UNKNOWN_NS, IntArray, Lane, LaunchShape, LaunchTable, Profile
+from wavesim.profile.profile import (
+    CALL_UNKNOWN,
+    UNKNOWN_NS,
+    IntArray,
+    Lane,
+    LaunchShape,
+    LaunchTable,
+    Profile,
+)
 
 MAX_LAUNCHES = 10_000_000
 MAX_SHAPES = 100_000
@@ -88,6 +96,7 @@ class ProfileBuilder:
         devices: dict[int, Device | None],
         host_ns: IntArray,
         is_replayed: np.ndarray[Any, np.dtype[np.bool_]],
+        call: IntArray,
         **facts: Any,
     ) -> Profile:
         """The profile. Raises `RecordingError` if there is no kernel."""
@@ -113,6 +122,7 @@ class ProfileBuilder:
             (start - zero + duration)[order],
             np.where(known, host_ns - np.where(known, zero, 0), UNKNOWN_NS)[order],
             is_replayed[order],
+            np.where(is_replayed, CALL_UNKNOWN, call)[order],
         )
         return Profile(
             source=self.path.name,
