@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from wavesim.plan.launch import DependentLaunch as DependentLaunch
     from wavesim.plan.launch import OneStream as OneStream
     from wavesim.plan.launch import StreamPerStage as StreamPerStage
+    from wavesim.plan.megakernel import Megakernel as Megakernel
     from wavesim.plan.order import ColumnMajor as ColumnMajor
     from wavesim.plan.order import CustomOrder as CustomOrder
     from wavesim.plan.order import Grouped as Grouped
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from wavesim.predict.defaults import default_costs as default_costs
     from wavesim.predict.defaults import described_costs as described_costs
     from wavesim.predict.kernel_times import costs_from_kernel_times as costs_from_kernel_times
+    from wavesim.predict.megakernel_design import design_megakernel as design_megakernel
     from wavesim.predict.recommendation import verdict_on as verdict_on
     from wavesim.safety.deadlock import safety_of as safety_of
     from wavesim.safety.verdict import SafetyVerdict as SafetyVerdict
@@ -82,6 +84,7 @@ if TYPE_CHECKING:
     from wavesim.workloads.attention import gpt3_attention as gpt3_attention
     from wavesim.workloads.catalogue import workload as workload
     from wavesim.workloads.convolutions import conv_layer as conv_layer
+    from wavesim.workloads.decode_steps import decode_step as decode_step
     from wavesim.workloads.figure_one import toy as toy
     from wavesim.workloads.mlps import gpt3_mlp as gpt3_mlp
     from wavesim.workloads.mlps import llama_mlp as llama_mlp
@@ -107,6 +110,7 @@ else:
         "model.pipeline": "Pipeline",
         "model.stage": "Stage",
         "plan.launch": "DependentLaunch OneStream StreamPerStage",
+        "plan.megakernel": "Megakernel",
         "plan.order": "ColumnMajor CustomOrder Grouped Interleaved Order Reversed RowMajor",
         "plan.plan": "Plan SemaphoreSync StreamSync",
         "plan.policy": "CustomPolicy GridSync Policy RowSync TileSync",
@@ -115,6 +119,7 @@ else:
         "plan.sync": "KernelBoundary Semaphores",
         "predict.defaults": "default_costs described_costs",
         "predict.kernel_times": "costs_from_kernel_times",
+        "predict.megakernel_design": "design_megakernel",
         "predict.recommendation": "verdict_on",
         "sim.simulation": "simulate",
         "trace.trace": "Trace",
@@ -132,6 +137,7 @@ else:
         "workloads.attention": "gpt3_attention",
         "workloads.catalogue": "workload",
         "workloads.convolutions": "conv_layer",
+        "workloads.decode_steps": "decode_step",
         "workloads.figure_one": "toy",
         "workloads.mlps": "gpt3_mlp llama_mlp llama_mlp_three_gemms",
     }

@@ -24,6 +24,7 @@ GROUPS = (1, 2, 4)
 PLACEMENTS: tuple[Placement, ...] = ("balanced", "continued", "restarted")
 LAYERS = 2  # simulated in a row: the second begins as all later ones
 WORTH = 0.003  # of a layer's time: a smaller saving is no reason for a change
+LOST = 1.02  # times the best: further changes of the kind are not tried
 MOST_LEFT = 6  # changes that the reasons name
 RINGS = (0.25, 0.5)  # of all there is, to say what less would cost
 
@@ -77,11 +78,13 @@ def design_megakernel(
     Raises `DescriptionError` for a layer of which no kernel fits, with the reason of the last.
     """
     search = _Search(device, costs, layer)
-    changes = list(_changes(layer))
-    for number, change in enumerate(changes, start=1):
-        search.attempt(*change)
+    series = list(_changes(layer))
+    for number, changes in enumerate(series, start=1):
+        for change in changes:
+            if search.attempt(*change) > LOST * search.best_ns:
+                break
         if progress is not None:
-            progress(number, len(changes))
+            progress(number, len(series))
     search.attempt_rings()
     return search.design()
 
@@ -91,17 +94,20 @@ Change = tuple[
 ]  # in words, splits by stage, fields of the schedule
 
 
-def _changes(layer: Pipeline) -> Iterator[Change]:
-    """As described first; more splits before groups and placements, which depend on them."""
-    yield "as described", {}, {}
+def _changes(layer: Pipeline) -> Iterator[list[Change]]:
+    """Series of changes, as described first; splits before groups and placements, which depend on them."""
+    yield [("as described", {}, {})]
     for stage in layer.stages:
-        for count in SPLITS:
-            if count != stage.grid.z and stage.work.in_splits(count) is not None:
-                yield f"{stage.name} in {count} split{'s' * (count > 1)}", {stage.name: count}, {}
-    for groups in GROUPS[1:]:
-        yield f"{groups} groups of warps", {}, {"groups": groups}
-    for placement in PLACEMENTS[1:]:
-        yield f"items {placement}", {}, {"placement": placement}
+        counts = [count for count in SPLITS if stage.work.in_splits(count)]
+        more = [count for count in counts if count > stage.grid.z]
+        fewer = [count for count in reversed(counts) if count < stage.grid.z]
+        yield from ([_in_splits(stage.name, count) for count in series] for series in (more, fewer))
+    yield [(f"{groups} groups of warps", {}, {"groups": groups}) for groups in GROUPS[1:]]
+    yield [(f"items {placement}", {}, {"placement": placement}) for placement in PLACEMENTS[1:]]
+
+
+def _in_splits(stage: str, count: int) -> Change:
+    return f"{stage} in {count} split{'s' * (count > 1)}", {stage: count}, {}
 
 
 class _Search:
@@ -113,19 +119,26 @@ class _Search:
         self.trace: Trace | None = None
         self.tried: list[TriedKernel] = []
 
-    def attempt(self, change: str, splits: Mapping[str, int], fields: Mapping[str, object]) -> None:
-        """Simulates the best kernel with a change, which is kept where it is worth it."""
+    @property
+    def best_ns(self) -> int:
+        """What a layer takes with the best kernel; 0 as long as none fits."""
+        return 0 if self.trace is None else layer_ns(self.trace)
+
+    def attempt(self, change: str, splits: Mapping[str, int], fields: Mapping[str, object]) -> int:
+        """Simulates the best kernel with a change, kept where it is worth it; 0 where it cannot be."""
         layer = _split(self.layer, splits)
         schedule = replace(self.schedule, **fields)  # type: ignore[arg-type]  # fields of the schedule
         try:
             trace = self._simulated(layer, schedule)
         except DescriptionError as error:
             self.tried.append(TriedKernel(change, reason=str(error)))
-            return
-        is_better = self.trace is None or layer_ns(trace) < (1 - WORTH) * layer_ns(self.trace)
+            return 0
+        time_ns = layer_ns(trace)
+        is_better = not self.best_ns or time_ns < (1 - WORTH) * self.best_ns
         if is_better:
             self.layer, self.schedule, self.trace = layer, schedule, trace
-        self.tried.append(TriedKernel(change, layer_ns(trace), is_taken=is_better))
+        self.tried.append(TriedKernel(change, time_ns, is_taken=is_better))
+        return time_ns
 
     def attempt_rings(self) -> None:
         """What a smaller ring would cost; the largest is kept, since nothing else needs the memory."""

@@ -135,7 +135,8 @@ class WeightStream:
                 self._parked.setdefault(item.wait, []).append(sm)
                 return False
             ready = self._posted[item.wait] + self._post
-        begins = max(ready, *sm.groups)
+        free = max(sm.groups)  # its warps leave a stage together
+        begins = max(ready, free)
         if is_new:
             sm.entries.append(StageEntry(item.stage, begins, len(sm.freed)))
         activations = self.lists.pipeline.stages[item.stage].work.awaited_bytes(item.z)
@@ -143,10 +144,8 @@ class WeightStream:
             (item.stage, item.z),
             begins + round(activations * self._l2_ps) + is_new * self._stage,
         )
-        for group, free in enumerate(sm.groups):
-            since = sm.begun.get(group, (free, 0))[0]
-            sm.begun[group] = (since, max(0, ready - since))
-            sm.groups[group] = begins
+        sm.begun = dict.fromkeys(range(len(sm.groups)), (free, max(0, ready - free)))
+        sm.groups = [begins] * len(sm.groups)
         return True
 
     def _take_chunk(self, sm: StreamingSm) -> None:

@@ -17,6 +17,7 @@ from wavesim.view.figure import figure_of
 from wavesim.view.stacked_bars import StackedBar, bars_of_parts
 from wavesim.view.theme import Theme, find_theme
 
+ENOUGH = 0.03  # over the time with the largest ring
 LEFT, RIGHT, BOTTOM, PLOT_HEIGHT, WIDTH = 66, 24, 96, 300, 1000
 KB, US = 1024, 1e3
 HOVER = Markup("<b>{}</b>, %{{x:.0f}} KB ahead: %{{y:.2f}} times the roof<extra></extra>")
@@ -29,12 +30,9 @@ def time_by_ring(lines: Mapping[str, RingTimes], *, source: str, theme: str | Th
     if not lines or not all(lines.values()):
         raise DescriptionError("time_by_ring: a line is empty; give each at least one ring and its time")
     palette = find_theme(theme)
-    enough = {
-        name: min(size for size, times in line if times <= 1.01 * min(t for _, t in line))
-        for name, line in lines.items()
-    }
-    most = max(enough.values())
-    head = heading(f"{most // KB} KB ahead of each SM are enough", source, WIDTH - LEFT - RIGHT)
+    most = max(_enough(line) for line in lines.values()) // KB
+    title = f"{most} KB ahead on each SM are enough: more saves less than {ENOUGH:.0%}"
+    head = heading(title, source, WIDTH - LEFT - RIGHT)
     data: list[Props] = [
         {
             "type": "scatter",
@@ -58,6 +56,12 @@ def time_by_ring(lines: Mapping[str, RingTimes], *, source: str, theme: str | Th
         "showlegend": True,
     }
     return figure_of(data, layout)
+
+
+def _enough(line: RingTimes) -> int:
+    """The smallest ring that is about as good as the best."""
+    best = min(times for _, times in line)
+    return min(size for size, times in line if times <= (1 + ENOUGH) * best)
 
 
 def time_by_stage(trace: Trace, *, theme: str | Theme = "light") -> go.Figure:

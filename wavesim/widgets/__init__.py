@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     # What type checkers and editors see; a test holds it to the list below, which is what runs.
     from wavesim.widgets.comparison_view import ComparisonView as ComparisonView
+    from wavesim.widgets.decode_what_if import DecodeWhatIf as DecodeWhatIf
     from wavesim.widgets.dependency_explorer import DependencyExplorer as DependencyExplorer
     from wavesim.widgets.layer_what_if import LayerWhatIf as LayerWhatIf
     from wavesim.widgets.peer_explorer import PeerExplorer as PeerExplorer
@@ -22,6 +23,7 @@ else:
     _HOME = {
         "BankExplorer": "wavesim.widgets.sm_explorers",
         "ComparisonView": "wavesim.widgets.comparison_view",
+        "DecodeWhatIf": "wavesim.widgets.decode_what_if",
         "DependencyExplorer": "wavesim.widgets.dependency_explorer",
         "LatencyExplorer": "wavesim.widgets.sm_explorers",
         "LaunchExplorer": "wavesim.widgets.stream_explorers",

@@ -27,7 +27,7 @@ from wavesim.workloads.models import Model, layered_models, model_named
 PRODUCTS = ("qkv", "out", "up", "down")
 TILE_ROWS = 8  # of weights
 MOST_LAYERS = 24  # 120 stages
-KEYS_PER_SPLIT = 256
+KEYS_PER_SPLIT, MOST_SPLITS = 64, 16
 KEY_BLOCK = 64
 Splits = Mapping[str, int]
 
@@ -45,7 +45,8 @@ def decode_step(
 ) -> Pipeline:
     """`layers` layers of a model, one new token for each of `batch` sequences with `cached` keys.
 
-    `splits`, by stage without its number: of K for products (1), of the keys for attention (one per 256).
+    `splits`, by stage without its number: of K for products (1), of the keys for attention (64 each,
+    up to 16).
     `tile_rows`: weight rows of a tile, of all products or by stage.
     Without `attends` the output product reads the queries: the products alone. Stages of several layers are
     called qkv_0, attention_0, ... Raises `DescriptionError`.
@@ -108,7 +109,7 @@ def _numbered(stage: Stage, number: int) -> Stage:
 
 
 def _usual_splits(cached: int) -> dict[str, int]:
-    return {**dict.fromkeys(PRODUCTS, 1), "attention": -(-(cached + 1) // KEYS_PER_SPLIT)}
+    return {**dict.fromkeys(PRODUCTS, 1), "attention": min(MOST_SPLITS, -(-(cached + 1) // KEYS_PER_SPLIT))}
 
 
 def _works(
