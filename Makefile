@@ -19,16 +19,17 @@ PARALLEL := --numprocesses auto --dist worksteal
 FIRST := lab/tree/notebooks/01_start_here.ipynb
 
 .DEFAULT_GOAL := help
-.PHONY: help lines lock setup demo test quick validate check fuzz safety-cases images tour course slides results gallery pages docs lab may-run-lab lite lite-test binder gpu-test gpu-smoke gpu-bench gpu-sanitize gpu-peers clean
+.PHONY: help lines lock setup demo test quick validate check fuzz safety-cases images tour course slides results gallery pages docs lab may-run-lab lite lite-test binder binder-test gpu-test gpu-smoke gpu-bench gpu-sanitize gpu-peers clean
 
 help:
 	@echo "make demo       predicted and measured effect of tile-level synchronisation: a table and an HTML page"
-	@echo "make test       the tests that need no GPU, on all cores"
+	@echo "make test       the tests that need no GPU, on all cores   (it ends with what it left out and what adds that)"
 	@echo "make quick      the unit tests but for the slow ones: under a minute"
-	@echo "make validate   every prediction made again, and its scores: ten minutes of one core   (make test does a third)"
+	@echo "make validate   every prediction made again, and its scores: ten minutes of one core   (make test does a twelfth)"
 	@echo "make lab        JupyterLab on the first notebook   (LAB_ARGS=--allow-root as root, as in a container)"
 	@echo "make lite       a site with the notebooks that run in any browser, with no network: build/lite/site (needs npm)"
 	@echo "make lite-test  every notebook of that site, in Chromium: three minutes of two cores"
+	@echo "make binder-test  what Binder would install, installed, and the first notebook in it"
 	@echo "make binder     the link that opens this checkout's GitHub repository on mybinder.org"
 	@echo "make check      lint, format and types"
 	@echo "make lines      lines of Python per room, and the tracked bytes"
@@ -71,15 +72,20 @@ demo: $(VENV)/.has-demo
 # What is timed runs first, with nothing beside it, and only its files are read; everything else on all cores.
 test: $(VENV)/.has-all
 	@status=0; \
-	$(PY) -m pytest -m "alone and not gpu" $$(grep -rl --include='test_*.py' 'mark\.alone' tests) || status=1; \
-	$(PY) -m pytest -m "not gpu and not alone and not lite" $(PARALLEL) || status=1; \
+	$(PY) -m pytest -m "alone and not gpu and not lite" $$(grep -rl --include='test_*.py' 'mark\.alone' tests) || status=1; \
+	$(PY) -m pytest -m "not gpu and not alone and not lite and not installs" $(PARALLEL) || status=1; \
+	echo "left out: the site without an installation, in Chromium (make lite-test); Binder's packages, installed anew"; \
+	echo "  (make binder-test); all predictions but a twelfth (make validate); whatever needs a GPU (make gpu-test)"; \
 	exit $$status
+
+binder-test: $(VENV)/.has-all
+	$(PY) -m pytest -m installs tests/project/test_binder.py
 
 quick: $(VENV)/.has-all
 	$(PY) -m pytest -q -m "not gpu and not alone and not slow" $(PARALLEL) tests/unit tests/project/test_architecture.py \
 	  tests/project/test_code_rules.py tests/project/test_adding_parts.py
 
-# Every prediction and score; the tests hold a third of the predictions to the committed ones, another each day.
+# Every prediction and score; the tests hold a twelfth of the predictions to the committed ones, another each day.
 validate: $(VENV)/.has-all
 	$(VENV)/bin/wavesim validate
 
@@ -144,8 +150,8 @@ lite: $(LITE)/env/.has-all
 # The first notebook is timed with nothing beside it; the run's name lets both commands use one build of the site.
 lite-test: $(VENV)/.has-all
 	@status=0; run=--testrunuid=$$(date +%s).$$$$; \
-	$(PY) -m pytest -m "browser and alone" $$run tests/browser/test_lite_site.py || status=1; \
-	$(PY) -m pytest -m lite $$run $(PARALLEL) tests/browser/test_lite_site.py || status=1; \
+	$(PY) -m pytest -m "alone and lite" $$run tests/browser/test_lite_site.py || status=1; \
+	$(PY) -m pytest -m "lite and not alone" $$run $(PARALLEL) tests/browser/test_lite_site.py || status=1; \
 	exit $$status
 
 $(LITE)/env/.has-all: requirements/lite.txt | $(VENV)/.has-python

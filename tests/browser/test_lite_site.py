@@ -154,6 +154,7 @@ def drawn(page):
 
 
 @pytest.mark.alone
+@pytest.mark.lite
 def test_the_first_notebook_runs_without_network_as_it_does_with_numpy(site, visit, capsys):
     """Times hold on a quiet machine as they stand, and as many times longer where others take the cores."""
     busy = slowdown()

@@ -42,8 +42,7 @@ H200 = load("h200")
 OF_EACH_KIND = {
     *("llama-3-8b-layer-attention", "qwen2.5-0.5b-decode-layer"),
     *("resnet-34-112", "resnet-34-7", "resnet-50-7", "vgg-19-14", "vgg-19-112"),
-    *("resnet-conv-128", "resnet-conv-512", "resnet-conv-512-as-published"),
-    *("vgg-conv-256", "vgg-conv-256-as-published"),
+    *("resnet-conv-128", "resnet-conv-512", "vgg-conv-256"),
 }
 ARCHITECTURES = ["sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120"]
 

@@ -52,6 +52,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.installs
 def test_repo2docker_renders_a_dockerfile_with_our_pins_and_scripts(checkout, tmp_path):
     tools = environment(tmp_path / "r2d", REPO2DOCKER)
     done = run(tools / "jupyter-repo2docker", "--no-build", "--debug", checkout)
@@ -62,6 +63,7 @@ def test_repo2docker_renders_a_dockerfile_with_our_pins_and_scripts(checkout, tm
     assert "Dockerfile" not in {path.name for path in checkout.iterdir()}
 
 
+@pytest.mark.installs
 def test_what_binder_installs_runs_the_first_notebook(checkout, tmp_path):
     tools = environment(tmp_path / "env", "-r", str(checkout / "binder" / "requirements.txt"))
     inside = {**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
