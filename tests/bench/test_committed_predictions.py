@@ -1,4 +1,4 @@
-"""The committed predictions are what the model predicts: a twelfth of the jobs is done again each day, in turn.
+"""The committed predictions are what the model predicts: a twelfth of the jobs is done again, in turn by day.
 
 The day is that of the commit, so that a commit passes or fails as it did the last time. `make validate` does
 all of them.
