@@ -31,7 +31,14 @@ MAX_LINES = 10
 MAX_CELL_SECONDS = 120
 MAX_CPU_SECONDS = 30  # of a notebook, so that it takes less than a minute on a machine that does more
 FORBIDDEN = ("!pip", "%pip", "%conda", "urlopen", "urlretrieve", "requests.")
-WIDGETS = (*wavesim.widgets.__all__, "LitmusExplorer", "AdviceBrowser", "PublishedView", "LintExplorer")
+WIDGETS = (
+    *wavesim.widgets.__all__,
+    "LitmusExplorer",
+    "AdviceBrowser",
+    "PublishedView",
+    "LintExplorer",
+    "Mend",
+)
 LIVE = ("01_start_here", "07_policies", "09_rivals", "11_predicted_and_measured", "13_two_triton_kernels")
 # Said of a misconception, in the notebook that meets it.
 MISCONCEPTIONS = {
@@ -149,7 +156,7 @@ def test_every_prediction_is_shown_and_later_revealed(path):
 
 @each_notebook
 def test_a_notebook_offers_exactly_its_lessons_exercises_and_says_where_solutions_are(path):
-    asked = re.findall(r'^check\("([\d.]+)", ', code_of(path), flags=re.MULTILINE)
+    asked = re.findall(r'^(?:check|Mend)\("([\d.]+)"[,)]', code_of(path), flags=re.MULTILINE)
     assert asked == [one.number for one in exercises_of(int(path.stem[:2]))]
     assert f"(../solutions/s{path.stem}.py)" in prose_of(path)
 

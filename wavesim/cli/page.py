@@ -18,10 +18,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Simulates every size of its slider and writes the page."""
+    from wavesim.teaching.puzzle_cards import puzzle_section
     from wavesim.widgets.open_page import kernelless_page
 
     require_writable(options.out)
-    html = kernelless_page(progress("simulating"), site=options.site)
+    html = kernelless_page(progress("simulating"), puzzles=puzzle_section(), site=options.site)
     path = write_text(options.out, html)
     size = len(html.encode())
     text = f"{path}: {size / 1e6:.2f} MB, complete in one file; open it in a browser"

@@ -47,6 +47,7 @@ LESSONS = {
     20: "sums",
     21: "device_launches",
     22: "waiting",
+    23: "mending",
 }
 MOST = 1_000_000  # of a number that has no bound of its own
 MANY = {2: "two", 3: "three", 4: "four"}
@@ -86,11 +87,14 @@ class Exercise:
     task: str
     grade: Callable[[Any], str]
     hints: tuple[str, ...] = ()
+    untouched: str = ""  # a program to mend, as it was
 
     def check(self, answer: Any) -> Feedback:
         """Feedback on a right or missing answer. Raises `WrongAnswer` for every other one."""
         if answer is ... or answer is None or (isinstance(answer, tuple) and ... in answer):
             return Feedback(is_right=False, text=f"{self.number} is open: replace the ... with your answer.")
+        if self.untouched and isinstance(answer, str) and answer.split() == self.untouched.split():
+            return Feedback(is_right=False, text=f"{self.number} is open: the program is as it was.")
         try:
             why = self.grade(plain(answer))
         except WavesimError as hint:  # a wrong answer, or what wavesim says of a value that cannot be
@@ -133,7 +137,13 @@ def exercises_of(lesson: int) -> tuple[Exercise, ...]:
     """All exercises of a notebook, by its number."""
     graders = import_module(f"wavesim.teaching.{LESSONS[lesson]}").GRADERS
     return tuple(
-        Exercise(entry["number"], entry["task"], _grade(entry, graders[entry["number"]]), _hints(entry))
+        Exercise(
+            entry["number"],
+            entry["task"],
+            _grade(entry, graders[entry["number"]]),
+            _hints(entry),
+            entry.get("code", ""),
+        )
         for entry in _entries()
         if entry["number"].partition(".")[0] == str(lesson)
     )
@@ -143,7 +153,9 @@ def exercises_of(lesson: int) -> tuple[Exercise, ...]:
 def _entries() -> list[dict[str, Any]]:
     table = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
     entries: list[dict[str, Any]] = table["exercises"]
-    return entries
+    mended = tomllib.loads(Path(__file__).with_name("puzzles.toml").read_text(encoding="utf-8"))
+    asked = ("number", "task", "code")
+    return [*entries, *({name: puzzle[name] for name in asked} for puzzle in mended["puzzles"])]
 
 
 def _grade(entry: Mapping[str, Any], grader: Callable[..., Any]) -> Callable[[Any], str]:
