@@ -1,8 +1,6 @@
 """The blind challenge: what is sealed, what is handed out, what a score and the page say."""
 
 import json
-import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,6 @@ from wavesim.bench.challenge import (
     FILE,
     OURS,
     YOURS,
-    noise_points,
     pairs,
     read_predictions,
     scores_of,
@@ -22,8 +19,6 @@ from wavesim.bench.challenge import (
 from wavesim.cli.command_line import main
 from wavesim.errors import RecordingError
 from wavesim.recordings.split import split_of
-
-PAGE = (Path(__file__).parents[2] / "docs" / "challenge.md").read_text(encoding="utf-8")
 
 
 def written(path: Path, points: dict[str, float]) -> Path:
@@ -37,30 +32,11 @@ def test_the_sealed_pairs_are_sixty_of_the_test_split_and_still_those_of_the_rec
     assert {split_of(pair.size.name) for pair in pairs()} == {"test"}
 
 
-def test_rounds_other_than_the_sealed_ones_are_not_scored():
-    with pytest.raises(RecordingError, match="P01: the measured rounds are not those"):
-        replace(pairs()[0], answer_sha256="0" * 64).gain()
-
-
 def test_whoever_predicts_what_was_measured_makes_no_error():
     scores = {one.name: one for one in scores_of({pair.number: pair.gain() for pair in pairs()})}
     assert (scores[YOURS].median_error, scores[YOURS].worst_error) == (0, 0)
     assert (scores[YOURS].near, scores[YOURS].closer_than_ours) == (COUNT, COUNT)
     assert scores[OURS].closer_than_ours == 0
-
-
-def test_the_page_has_the_scores_there_are_to_beat():
-    rows = {
-        name: cells.split(" | ")
-        for name, cells in re.findall(r"^\| (wavesim|counting|no gain)[^|]*\| (.*) \|$", PAGE, re.MULTILINE)
-    }
-    for one in scores_of({pair.number: 0.0 for pair in pairs()}):
-        if one.name != YOURS:
-            numbers = [f"{value:.2f}" for value in (one.median_error, one.p90_error, one.worst_error)]
-            name = next(name for name in rows if one.name.startswith(name))
-            assert rows.pop(name) == [*numbers, str(one.near)]
-    assert not rows
-    assert f"differs by {noise_points():.2f} points" in PAGE
 
 
 def test_a_pair_is_handed_out_as_its_stream_sync_run_alone(tmp_path, capsys):

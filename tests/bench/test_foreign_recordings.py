@@ -12,7 +12,6 @@ from trace_invariants import violations
 from unpacked_run import unpacked_run
 
 from wavesim.bench.blind_runs import STAMP, BlindRun, find_runs
-from wavesim.bench.foreign_pairs import all_pairs
 from wavesim.bench.foreign_runs import RUNS, known_pairs, trace_path
 from wavesim.recordings.split import TRIAL
 from wavesim.trace.trace_archive import has_trace, load_trace
@@ -74,15 +73,3 @@ def test_traces_obey_the_rules_of_the_hardware_and_plans_ran_after_their_predict
                 trace = load_trace(path)
                 assert trace.header.versions[STAMP] == run.stamp
                 assert violations(trace) == [], f"{known.pair.name} {word}"
-
-
-@pytest.mark.parametrize("run", FOREIGN, ids=lambda run: run.name)
-def test_every_plan_has_twenty_rounds_and_pairs_are_of_the_list_or_trials(run: BlindRun):
-    listed = {pair.name for pair in all_pairs()}
-    assert all(name in listed or name.startswith(TRIAL) for name in run.comparisons)
-    for repeats in run.comparisons.values():
-        assert all(len(rounds.ns) >= 20 for one in repeats for rounds in one.rounds.values())
-
-
-def test_no_blind_run_has_a_trial():
-    assert not any(name.startswith(TRIAL) for run in BLIND for name in run.comparisons)

@@ -11,14 +11,11 @@ from wavesim.bench.scored_case import ScoredPrediction
 from wavesim.bench.validation import scores
 from wavesim.costs.cost_model import CostModel
 from wavesim.model.device import load
-from wavesim.model.kernel import UNKNOWN_LOOP, MainLoop
-from wavesim.model.pipeline import Pipeline
 from wavesim.plan.parsing import parse_plan
 from wavesim.predict.intervals import spread_points
-from wavesim.predict.kinds import kernel_times_kind, known_text, trace_kind
+from wavesim.predict.kinds import kernel_times_kind, trace_kind
 from wavesim.sim.simulation import simulate
 from wavesim.trace.header import StageInfo
-from wavesim.work.gemm.reads import gemm_rows
 from wavesim.workloads.mlps import gpt3_mlp
 
 
@@ -58,29 +55,8 @@ def test_kinds_go_by_what_was_known_whose_kernels_they_are_and_what_shares_an_sm
     assert kernel_times_kind(large, v100, 3) == "kernel times, prefetched waits, 3 blocks per SM"
 
 
-def test_kernels_of_nobody_have_a_kind_of_their_own_and_named_backends_theirs():
-    plain = gpt3_mlp(1024)
-    for change, words in (
-        ({"main_loop": UNKNOWN_LOOP}, "known, waits not said"),
-        ({"main_loop": MainLoop(4, "block-barrier")}, "known, waits at a block barrier"),
-        ({"backend": "hopper"}, "known, hopper"),
-    ):
-        stages = [replace(stage, **change) for stage in plain.stages]
-        assert known_text("known", Pipeline("p", stages, [gemm_rows(*stages)])) == words
-
-
 def half_widths(found: list[ScoredPrediction]) -> dict[str, float]:
     return {kind: one.half_width_over_spread for kind, one in widths_of(found).kinds.items()}
-
-
-def test_a_kind_of_few_sizes_is_drawn_towards_the_others():
-    names = named("development", 10)
-    wide = [made_up(case, "row", 5.0, 1.0, kind="known, wide") for case in names[:4]]
-    narrow = [made_up(case, "row", 2.0, 1.0, kind="known, narrow") for case in names]
-    alone, together = half_widths(wide)["known, wide"], half_widths([*wide, *narrow])
-    assert alone == 4.0
-    assert together["known, wide"] == pytest.approx(4.0 ** (4 / 6), abs=0.01)  # narrow's errors are 1 point
-    assert together["known, narrow"] == pytest.approx(4.0 ** (2 / 12), abs=0.01)
 
 
 def test_what_was_never_scored_is_as_wide_as_the_widest_and_the_words_of_levels_go_by_device():

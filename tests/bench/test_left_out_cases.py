@@ -1,12 +1,6 @@
 """Predictions on a device that nobody characterised: of what they are made, and that they see the cliff."""
 
-from pathlib import Path
-
-import pytest
-
 from wavesim.bench.left_out_cases import find_left_out, predictions_of_left_out
-from wavesim.bench.score_page import write_score_page
-from wavesim.bench.validation import scores
 from wavesim.costs.device_costs import own_file
 from wavesim.recordings.split import split_of
 
@@ -28,17 +22,3 @@ def test_no_memory_of_the_device_was_measured_or_fitted_and_all_its_cases_are_te
     found = predictions_of_left_out(CASES[1_250, "row", "row"])
     assert [one.split for one in found] == ["test"]
     assert split_of(found[0].group) == "development"  # the hash alone would say otherwise
-
-
-def test_the_page_of_scores_shows_the_set(tmp_path: Path):
-    found = predictions_of_left_out(CASES[1_250, "row", "row"])
-    page = write_score_page(tmp_path / "scores.html", found, scores(found)).read_text()
-    assert "left-out-h100" in page
-
-
-@pytest.mark.slow
-def test_less_dram_bandwidth_makes_row_major_order_lose_where_the_other_device_loses_little():
-    row, grouped = (predictions_of_left_out(CASES[3_333, order, "row"])[0] for order in ("row", "grouped:4"))
-    assert row.predicted < -10
-    assert row.error == pytest.approx(0, abs=10)  # -24.5 were measured
-    assert grouped.error == pytest.approx(0, abs=1)

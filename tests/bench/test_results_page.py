@@ -1,17 +1,12 @@
 """The results page and docs: from any file, and one clear line for a damaged one."""
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sample_results import SAMPLE, changed, raw
+from sample_results import SAMPLE, changed
 
-from wavesim.bench.bench_figure import (
-    copy_figure,
-    limit_figure,
-)
 from wavesim.bench.gpu_results import GpuResults, load_results, newest_results
 from wavesim.bench.results_page import docs_text, pictures, write_results_docs, write_results_page
 from wavesim.bench.results_text import findings
@@ -123,36 +118,8 @@ def test_the_docs_show_every_picture_in_both_themes(
         assert DARK.background in dark
 
 
-def test_uncommitted_changes_are_told_wherever_the_commit_is(tmp_path: Path):
-    path = changed(tmp_path, lambda d: d.update(commit="0123456789abcdef with uncommitted changes to gpu"))
-    found = load_results(path)
-    words = "commit 0123456 with uncommitted changes to gpu"
-    assert words in " ".join(docs_text(found).split())
-    for draw in (limit_figure, copy_figure):
-        assert words in draw(found).layout.title.subtitle.text.replace("<br>", " ")
-
-
 def test_a_page_that_fails_leaves_no_file(tmp_path: Path):
     path = changed(tmp_path, lambda d: d.update(cases=d["cases"][:2]))
     with pytest.raises(RecordingError, match="none of its 2 right cases"):
         write_results_docs(tmp_path / "docs", load_results(path))
     assert not (tmp_path / "docs").exists()
-
-
-def test_semaphores_are_compared_with_stream_sync_in_the_same_tiles(tmp_path: Path):
-    stream = raw("gpt3-mlp", "same-cut stream", 1024)
-    halved = {**stream, "name": "same-cut", "rounds_ns": [time // 2 for time in stream["rounds_ns"]]}
-    path = changed(tmp_path, lambda document: document["cases"].append(halved))
-    (line,) = [line for line in findings(load_results(path)) if "the same tiles" in line]
-    assert line.endswith("the most: 2.000.")
-
-
-def test_the_words_are_made_from_the_file(results: GpuResults, capsys: pytest.CaptureFixture[str]):
-    words = docs_text(results)
-    assert "trimmed.json" in words
-    for picture in pictures(results):
-        assert f"images/results-{picture.name}.svg" in words
-    assert main(["results", str(SAMPLE), "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert document["findings"] == findings(results)
-    assert (document["commit"], document["wrong_results"]) == ("3d392ef", 0)

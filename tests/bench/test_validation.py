@@ -5,7 +5,6 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
-import numpy as np
 import pytest
 from made_up_predictions import made_up, named
 from recorded import pretended, write_case
@@ -15,13 +14,11 @@ from wavesim.bench.blind_sizes import all_sizes
 from wavesim.bench.policy_choice import policy_choices
 from wavesim.bench.recorded_cases import ceil_formula
 from wavesim.bench.scored_case import by_ceil_formula
-from wavesim.bench.sketch_cases import sketch_jobs
 from wavesim.bench.validation import outliers, predictions, scores, worse_sets
 from wavesim.errors import RecordingError
 from wavesim.model.device import load
 from wavesim.plan.parsing import parse_plan
 from wavesim.predict.prediction import (
-    improvement_points,
     measured_improvement,
     predict_from_stream,
     replay,
@@ -36,17 +33,6 @@ from wavesim.workloads.mlps import gpt3_mlp
 
 IN_TEST_HALF = 1024  # tokens of "gpt3-mlp 128x256", by its hash
 IN_STEP = "grouped:4"  # an order in which tiles as fast as the pretended ones ask little of DRAM
-
-
-def test_improvement_is_one_minus_the_ratio_in_points():
-    assert improvement_points(860, 1_000) == pytest.approx(14.0)
-
-
-def test_a_clock_that_moves_for_both_plans_cancels_in_the_quartiles():
-    stream, row = pretended(1024, "stream"), pretended(1024, "row")
-    found = measured_improvement(row, stream)
-    assert found.high - found.low < 0.01
-    assert found.median == pytest.approx(improvement_points(row.time_ns, stream.time_ns), abs=0.01)
 
 
 def test_runs_with_unequal_rounds_are_not_compared():
@@ -84,21 +70,6 @@ def test_a_perturbed_recording_changes_the_score(tmp_path: Path):
     assert after.p90_abs_error_points > before.p90_abs_error_points + 3.0
 
 
-def test_a_perturbed_calibration_trace_changes_the_score(tmp_path: Path):
-    write_case(tmp_path, IN_TEST_HALF, IN_STEP)
-    before = scores(predictions(tmp_path))[0]
-    path = next(tmp_path.glob("*/*_stream.npz"))
-    trace = Trace.load(path)
-    is_second = trace.stage == 1
-    boundary = int(trace.start_ns[is_second].min())
-    longer = [  # the second kernel took twice as long
-        np.where(is_second, boundary + 2 * (times - boundary), times)
-        for times in (trace.start_ns, trace.end_ns)
-    ]
-    replace(trace, start_ns=longer[0], end_ns=longer[1]).save(path)
-    assert scores(predictions(tmp_path))[0].median_abs_error_points > before.median_abs_error_points + 1.0
-
-
 def test_the_ceil_formula_counts_waves():
     stream = pretended(1024, "stream")  # 192 and 384 blocks on 132 SMs: 1.45 and 2.91 waves
     assert ceil_formula(stream) == pytest.approx(0.0)  # ceil(4.36) = 5 = 2 + 3
@@ -119,16 +90,6 @@ def test_a_score_that_gets_worse_or_loses_cases_is_named(monkeypatch: pytest.Mon
 def test_a_replay_refuses_kernels_that_are_not_those_of_the_recording():
     with pytest.raises(RecordingError, match="gemm1: grid and blocks per SM"):
         replay(gpt3_mlp(1280), pretended(1024, "row"), load("h200"))
-
-
-def test_a_replay_gives_every_block_its_own_time():
-    measured = pretended(1024, "row")
-    rng = np.random.default_rng(7)
-    longer = measured.end_ns + 0
-    last = int(np.argmax(measured.end_ns))
-    longer[last] += int(rng.integers(1_000, 9_000))
-    again = replay(gpt3_mlp(1024), replace(measured, end_ns=longer), load("h200"))
-    assert again.makespan_ns == pytest.approx(int(longer.max()), abs=2_000)
 
 
 def test_the_committed_split_is_the_hash_of_every_stored_case():
@@ -165,27 +126,6 @@ def test_a_recording_that_beats_work_conservation_is_an_outlier(tmp_path: Path):
     assert "own-1-block-row" not in {score.name for score in scores(found)}
 
 
-def test_blocks_per_sm_of_published_kernels_are_those_of_the_papers_first_table():
-    from wavesim.model.occupancy import occupancy_of
-
-    runs = {run.case: run for run in published_runs("mlp")}
-    for case, expected in (("V100 gpt3 M=256", 2), ("V100 gpt3 M=512", 1), ("V100 gpt3 M=1024", 1)):
-        run = runs[case]
-        assert {occupancy_of(run.device, s.kernel.block).blocks_per_sm for s in run.pipeline.stages} == {
-            expected
-        }
-    grid = runs["V100 gpt3 M=512"].pipeline.stages[0].grid
-    assert (grid.x, grid.y, grid.z) == (24, 2, 2)
-
-
-def test_a_sketch_is_read_as_a_whole_trace_of_its_order():
-    case = next(c for c in sketch_cases() if c.order_name == "grouped_8" and c.tokens == 1024)
-    trace = case.trace("row")
-    assert len(trace) == 192 + 384
-    assert trace.time_ns == round(case.time_us["row"] * 1_000)
-    assert [(trace.x[i], trace.y[i]) for i in (0, 1, 8)] == [(0, 0), (0, 1), (1, 0)]
-
-
 def test_a_damaged_sketch_is_named(tmp_path: Path):
     case = replace(sketch_cases()[0], folder=tmp_path)
     (tmp_path / "blocks.csv").write_text("trace,blocks\n")
@@ -194,45 +134,12 @@ def test_a_damaged_sketch_is_named(tmp_path: Path):
         case.trace("row")
 
 
-def test_a_perturbed_sketch_changes_its_prediction():
-    case = next(c for c in sketch_cases() if c.kernel == "wmma" and c.tokens == 512)
-    assert len(sketch_cases()) == 30
-    found = sketch_jobs()[0]()
-    assert [p.plan for p in found] == 3 * ["row", "tile"]
-    assert {p.source for p in found} == {"sketch", "foreign-sketch", "foreign-sketch-profile"}
-    known, unknown = (p for p in found if p.plan == "row" and p.source != "sketch")
-    assert known.scenarios == (known.predicted, known.predicted)
-    assert unknown.scenarios[0] < unknown.scenarios[1]
-    slower = replace(case, time_us={**case.time_us, "row": 1.1 * case.time_us["row"]})
-    assert slower.trace("row").time_ns > case.trace("row").time_ns
-
-
 def test_the_choice_of_a_policy_has_an_order_and_a_regret():
     case = named("test", 1)[0]
     found = [made_up(case, "row", 18.8, 15.0), made_up(case, "tile", 16.2, 19.0)]
     (choice,) = policy_choices(found)
     assert (choice.order_agreement, choice.mean_regret_points) == (0.0, 4.0)
     assert (choice.orders, choice.predicted_equal) == (1, 0)
-
-
-def test_policies_predicted_equal_are_not_in_the_right_order_and_the_words_say_so(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    from wavesim.bench import validate_command
-    from wavesim.cli.command_line import main
-
-    case = named("test", 1)[0]
-    found = [made_up(case, "row", 13.0, 4.3), made_up(case, "tile", 13.0, -0.3)]
-    monkeypatch.setattr(validate_command, "run_each", lambda *_, **__: [found])
-    monkeypatch.setattr(validate_command, "committed_predictions", lambda: [found])
-    monkeypatch.setattr(validation, "committed_scores", dict)
-    assert main(["validate"]) == 0
-    words = capsys.readouterr().out
-    assert "right order 0% of 1 (1 are predicted equal), mean regret 0.00" in words
-    assert "two predicted equal count as wrong" in words
-    legend = [line for line in words.splitlines() if line.startswith("  ")]
-    for title in ("sign", "noise", "ceil", "cycles", "in 80 %"):
-        assert sum(line.strip().startswith(f"{title} ") for line in legend) == 1
 
 
 def test_validate_writes_the_page_and_one_json_object(

@@ -1,6 +1,5 @@
 """The example runs and describes docs/pair.toml; claims, and those of docs/evidence.md, are committed."""
 
-import csv
 import json
 import re
 from dataclasses import fields
@@ -9,19 +8,14 @@ from typing import Any
 
 import pytest
 
-from wavesim.bench.published_cases import points_by_split
 from wavesim.costs.cost_model import CostModel
-from wavesim.costs.device_costs import costs_of, own_file, with_host_sync
-from wavesim.predict.prediction import predict_from_kernel_times
-from wavesim.recordings.published_rows import published_runs
+from wavesim.costs.device_costs import own_file
 from wavesim.work.description.reader import load_description
 from wavesim_gpu.__main__ import main
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-CLAIMS = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
 EVIDENCE = (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8")
-RESULTS = " ".join((ROOT / "docs" / "results.md").read_text(encoding="utf-8").split())
 SCORES = {
     score["name"]: score
     for score in json.loads((ROOT / "wavesim" / "recordings" / "scores.json").read_text(encoding="utf-8"))[
@@ -105,72 +99,6 @@ def test_every_row_of_the_evidence_is_a_committed_score():
             errors = [", ".join(before), ", ".join(errors)]
         expected = [str(score["cases"]), *errors, points(score[NO_GAIN]), points(score[NOISE])]
         assert [cell.removesuffix(" points") for cell in row] == expected, name
-
-
-def test_what_the_readme_says_of_the_gpu_results_is_what_they_say():
-    assert "at 0.989 of cuBLASLt's\n  speed" in CLAIMS
-    assert "at 0.989 of cuBLASLt's speed" in (ROOT / "docs" / "hopper-kernel.md").read_text(encoding="utf-8")
-    assert "over cuBLASLt 0.989 (" in RESULTS
-    # The largest gains over stream sync: in the same tiles, and with each plan in its own best tiles.
-    same, own, llama = 1.377, 1.038, 1.043
-    assert f"semaphores to gain the most: 1.066 (0.992 to {same})" in RESULTS
-    assert f"stream sync 1.003 (0.995 to {own})" in RESULTS
-    assert f"gain up to {100 * (same - 1):.0f} % over stream sync" in CLAIMS
-    assert f"at most {100 * (own - 1):.1f} % once stream\n  sync may" in CLAIMS
-    assert f"stream sync 1.014 (1.000 to {llama})" in RESULTS
-    assert f"(LLaMA's MLP: {100 * (llama - 1):.1f} %)" in CLAIMS
-
-
-def test_the_published_losses_are_measured_and_predicted_as_the_documents_say():
-    runs = [run for operation in ("mlp", "conv", "chain") for run in published_runs(operation)]
-    large = {(run.case, run.policy): run for run in runs if run.improvement_points <= -20}
-    assert len(large) == 7
-    assert all(run.has_other_split for run in large.values())
-    for run in large.values():
-        known = costs_of(run.device.name)
-        split = points_by_split(run, known if run.kernel_us else with_host_sync(known))
-        assert f"| {run.improvement_points:.1f}" in EVIDENCE
-        assert f"| {split:.1f} |" in EVIDENCE
-        assert split < 0
-    llama = large["V100 llama M=512", "row"]
-    _, predicted = predict_from_kernel_times(
-        llama.pipeline, llama.plan, llama.device, llama.kernel_ns, costs_of(llama.device.name)
-    )
-    assert f"| {predicted:+.1f} |" in EVIDENCE
-    assert predicted > 0
-    assert "lose 25.7 points" in CLAIMS
-
-
-def test_what_is_said_of_the_h100_is_in_the_committed_measurements():
-    folder = ROOT / "docs" / "data"
-    with (folder / "h100-2026-11-22.csv").open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            both = [
-                cell
-                for device in ("h200", "h100")
-                for cell in (
-                    f"{row[f'{device}_median']}, {row[f'{device}_p90']}",
-                    row[f"{device}_signs"],
-                    row[f"{device}_inside"],
-                )
-            ]
-            assert f"| {' | '.join([row['what'], row['cases'], *both])} |".replace("|  |", "| |") in EVIDENCE
-    with (folder / "h100-chain-2026-11-22.csv").open(encoding="utf-8", newline="") as file:
-        chains = list(csv.DictReader(file))
-    for row in chains:
-        line = f"{row['kernel']}, {row['order']} | +{row['predicted_points']}"
-        assert line in EVIDENCE
-    first = chains[0]
-    assert f"gain {first['predicted_points']} points and gained {first['measured_points']}" in CLAIMS
-    assert "only 15 of 32 fast pairs" in CLAIMS
-
-
-def test_the_advice_that_held_is_as_many_pairs_as_the_table_says():
-    table = (ROOT / "gpu" / "results" / "advice" / "table.md").read_text(encoding="utf-8")
-    assert "Inside its interval: 11 of 12" in table
-    assert table.count("| triton-") == 7
-    assert "Eleven of the twelve" in EVIDENCE
-    assert "seven of them Triton kernels" in EVIDENCE
 
 
 MODEL = " ".join((ROOT / "docs" / "the-model.md").read_text(encoding="utf-8").split())
@@ -272,13 +200,6 @@ def test_every_cost_that_the_model_page_names_is_a_field_of_the_cost_model():
     named = set(re.findall(r"`CostModel\.(\w+)`", MODEL))
     assert len(named) > 10
     assert named <= {field.name for field in fields(CostModel)}
-
-
-def test_the_model_page_gives_the_h100s_errors_as_measured():
-    path = ROOT / "docs" / "data" / "h100-2026-11-22.csv"
-    with path.open(encoding="utf-8", newline="") as file:
-        first = next(csv.DictReader(file))
-    assert f"within {first['h100_p90']} points instead of {float(first['h200_p90']):.1f}" in MODEL
 
 
 def test_the_lines_for_a_pytorch_program_name_what_is_there():

@@ -6,7 +6,6 @@ Example: "GPT-3 MLP, gemm1 alone, M = 1024: 0.976 in time = 0.977 in SM cycles x
 from collections.abc import Sequence
 from textwrap import fill
 
-from wavesim.bench.cycle_breakdown import product_cycles, shares
 from wavesim.bench.gpu_results import GpuResults
 from wavesim.bench.semaphore_costs import best_ways, copy_overheads, primitive_costs, ready_costs
 from wavesim.bench.speedups import PAIRS, generated_of, label, pairs_of, separations
@@ -16,25 +15,6 @@ MANY = 6  # generated policies at a size, of which elsewhere only a few are meas
 NAMED = ("row", "tile")
 Rows = list[tuple[str, ...]]
 APART = ("what", "M", "speed over cuBLASLt in time", "in SM cycles", "our clock over its clock")
-SPENT = (
-    "product",
-    "M",
-    "our way",
-    "our kilocycles",
-    "multiplying",
-    "outside",
-    "last wave",
-    "rest",
-    "cuBLASLt's kilocycles",
-    "multiplying",
-)
-SPENT_TEXT = (
-    "Of our SM cycles: multiplying is the least that the tensor cores need, at 2,048 multiply-adds per cycle "
-    "and SM; outside, what tiles past the matrix's edge add; last wave, SMs without a tile in it; the rest "
-    "is launch, filling and draining the pipeline, epilogues, sums of slices and waiting for memory. Part of "
-    "the rest does not grow with M: the launch of a graph, which cuBLASLt's time holds too. The parts are "
-    "computed from the tiles; the sums are measured."
-)
 USES = ("primitive", "blocks at once", "ns", "quartiles over rounds", "SM cycles")
 APART_TEXT = (
     "Speed in time is speed in SM cycles times the ratio of the clocks. Cycles below 1 are the kernel's own: "
@@ -56,22 +36,6 @@ def separation_rows(results: GpuResults) -> Rows:
     return [
         (what, str(tokens), f"{separation.time:.3f}", f"{separation.cycles:.3f}", f"{separation.clock:.3f}")
         for (what, tokens), separation in separations(results).items()
-    ]
-
-
-def spent_rows(results: GpuResults) -> Rows:
-    """One per product and size: where our cycles go, beside cuBLASLt's."""
-    return [
-        (
-            what,
-            str(tokens),
-            product_cycle.way,
-            f"{product_cycle.total:.0f}",
-            *(f"{100 * abs(share):.1f} %" for share in shares(product_cycle).values()),
-            f"{product_cycle.library:.0f}",
-            f"{100 * product_cycle.multiply / product_cycle.library:.1f} %",
-        )
-        for (what, tokens), product_cycle in product_cycles(results).items()
     ]
 
 
@@ -125,7 +89,6 @@ def docs_tables(results: GpuResults) -> list[str]:
     parts = []
     for heading, words, columns, rows in (
         ("What separates us from cuBLASLt", APART_TEXT, APART, separation_rows(results)),
-        ("Where the cycles of a product go", SPENT_TEXT, SPENT, spent_rows(results)),
         ("Every generated policy", POLICIES_TEXT, POLICIES, policy_rows(results)),
         ("What each primitive costs on its own", USES_TEXT, USES, primitive_rows(results)),
     ):

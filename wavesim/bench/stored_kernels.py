@@ -23,8 +23,8 @@ STREAM = "stream"  # the word of all plans without semaphores
 class StoredKernels:
     """What a stored name means: backend, and how plans without semaphores schedule and launch its kernels.
 
-    `k_block` is the depth of a tile's step. `measured` says what was measured; `uses_wgmma`: whether cycle
-    breakdowns are held against its rate.
+    `k_block` is the depth of a tile's step. `measured` says what was measured; `uses_wgmma`: whether their
+    products reach that instruction's rate.
     """
 
     backend: str

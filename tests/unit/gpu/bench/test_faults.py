@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from faults import __main__ as faults
 from faults.judged_calls import FAULTS, HAS_NAN, IS_JUDGED, IS_WRONG, Judge
-from faults.scenarios import SCENARIOS
 
 RIGHT, WRONG, NAN = IS_JUDGED, IS_JUDGED | IS_WRONG, IS_JUDGED | HAS_NAN
 
@@ -90,18 +89,6 @@ def test_a_scenario_that_stops_is_a_fault_with_its_last_words():
     assert (found["faults"], found["error"], found["said"].strip()) == (1, "ended with 1", "no GPU")
 
 
-def test_last_words_name_files_from_the_root_of_the_repository():
-    found = faults._ended(
-        started(f"raise SystemExit({str(faults.ROOT / 'gpu' / 'x.py')!r})"), time.monotonic() + 30
-    )
-    assert found["said"].strip() == "gpu/x.py"
-
-
-def test_what_a_scenario_prints_last_is_what_it_found():
-    found = faults._ended(started("print('x'); print('{\"faults\": 0}')"), time.monotonic() + 30)
-    assert found == {"faults": 0, "said": ""}
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -118,8 +105,3 @@ def test_a_wrong_option_is_one_line_and_exit_status_2(options, said):
     assert done.returncode == 2
     assert said in done.stderr
     assert done.stderr.count("\n") == 1, done.stderr
-
-
-def test_every_scenario_is_run_and_all_together_have_a_time_limit():
-    assert set(faults.RUNS) == {*SCENARIOS, "two_processes"}
-    assert sum(limit_s for _, limit_s in faults.RUNS.values()) < 600

@@ -4,7 +4,6 @@ import hashlib
 import json
 import sys
 from contextlib import nullcontext
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -16,10 +15,9 @@ from wavesim_gpu.__main__ import main
 from wavesim_gpu.bench.kinds import mlp as layer_bench
 from wavesim_gpu.bench.kinds.mlp import run_layers
 from wavesim_gpu.bench.kinds.mlp_contenders import way_label
-from wavesim_gpu.bench.kinds.mlp_first_calls import Compilations, watched_compilations
 from wavesim_gpu.bench.kinds.mlp_operands import LayerOperands
 from wavesim_gpu.bench.kinds.mlp_shapes import all_shapes
-from wavesim_gpu.driver import compiler, cubin_cache
+from wavesim_gpu.driver import cubin_cache
 from wavesim_gpu.layers import mlp as mlp_calls
 from wavesim_gpu.run.timing import Rounds
 
@@ -115,13 +113,6 @@ def test_a_shape_has_torchs_best_form_the_first_choice_and_the_tuned_one(made_up
     assert f"{NAME}: " in capsys.readouterr().err
 
 
-def test_a_tuned_choice_that_is_the_first_is_not_timed_twice(made_up, tmp_path):
-    made_up.label = "cuBLASLt"
-    (row,) = load_layers(run_layers(tmp_path / "layers.json", only=NAME, commit="abc")).rows
-    assert row.cases["mlp tuned"] is row.cases["mlp"]
-    assert row.cases["our kernels"] is not row.cases["mlp"]
-
-
 def test_what_raises_is_recorded_and_the_rest_is_measured(made_up, tmp_path):
     made_up.broken = {"library": ImportError("no cuBLASLt"), "compiled": RuntimeError("no compiler")}
     found = load_layers(run_layers(tmp_path / "layers.json", only=NAME, commit="abc"))
@@ -205,24 +196,6 @@ def test_what_breaks_the_gpu_is_written_down_and_ends_the_run(made_up, tmp_path,
 def test_a_name_of_no_shape_is_refused_in_one_line(tmp_path, capsys):
     assert main(["layers", "--out", str(tmp_path / "x.json"), "--only", "BERT"]) == 2
     assert capsys.readouterr().err.startswith("--only is 'BERT'; it is in no shape's name, such as 'GPT-3")
-
-
-def test_every_form_of_the_list_has_a_name_that_is_known():
-    assert {form for shape in all_shapes() for form in shape.forms} <= set(TIMES)
-
-
-def test_the_time_of_compilations_that_overlap_counts_once():
-    assert Compilations([(0.0, 2.0), (1.0, 3.0), (5.0, 6.0), (5.5, 5.75)]).seconds() == 4.0
-
-
-def test_compilations_are_counted_within_and_not_after(monkeypatch):
-    monkeypatch.setattr(compiler, "build_and_keep", lambda request: "cubin")
-    request = compiler.Request(Path("gemm.cu"), ("tile",), (), {}, "key")
-    with watched_compilations() as found:
-        assert compiler.build_and_keep(request) == "cubin"
-    compiler.build_and_keep(request)
-    assert len(found.spans) == 1
-    assert found.what == ["gemm.cu: tile"]
 
 
 def test_tuned_algorithms_of_the_library_make_another_way(monkeypatch):

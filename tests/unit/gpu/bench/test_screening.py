@@ -1,7 +1,5 @@
 """Screening, where there is no GPU: who is chosen, who is a finalist, and who was wrong before or after."""
 
-from dataclasses import replace
-from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -10,20 +8,17 @@ from wavesim.errors import DeadlockError
 from wavesim.model.device import load
 from wavesim.plan.order import parse_order
 from wavesim_gpu.bench import contenders
-from wavesim_gpu.bench.contenders import SCREENING_ROUNDS, CheckedCandidate, time_and_judge
+from wavesim_gpu.bench.contenders import CheckedCandidate, time_and_judge
 from wavesim_gpu.bench.kinds import bench_sizes as bench
-from wavesim_gpu.bench.kinds import pairs, products
+from wavesim_gpu.bench.kinds import pairs
 from wavesim_gpu.bench.kinds.pairs import PairStudy
-from wavesim_gpu.bench.kinds.products import KernelConfig, ways_of
+from wavesim_gpu.bench.kinds.products import ways_of
 from wavesim_gpu.bench.kinds.variants import (
     HOPPER,
     PairConfig,
     PlanConfig,
     TileConfig,
-    generated,
     mlp_pair,
-    plan_named,
-    under_all,
 )
 from wavesim_gpu.driver.clocks import Reading
 from wavesim_gpu.run.runner import OutputCheck
@@ -46,48 +41,6 @@ def study():
     made._screened = {PairConfig(kind, (cut, cut), ROW): time for (kind, cut), time in times.items()}
     made._shortlisted = dict(made._screened)
     return made
-
-
-def test_what_was_lucky_in_the_first_screening_is_not_chosen_in_the_second(study):
-    def medians(variants, rounds):
-        assert rounds > SCREENING_ROUNDS
-        return {variant: 104.0 if variant.kind.name == "stream" else 103.0 for variant in variants}
-
-    study._medians = medians
-    study._shortlist()
-    assert study._roles()["tuned"].kind.name == "row"
-
-
-def test_finalists_are_the_fastest_of_each_kind_and_the_cut_where_semaphores_gain_most(study):
-    found = {name: (variant.kind.name, variant.cuts[0]) for name, variant in study._finalists().items()}
-    assert found == {
-        "stream": ("stream", WIDE),
-        "row": ("row", WIDE),
-        "same-cut": ("row", SQUARE),
-        "same-cut stream": ("stream", SQUARE),
-    }
-
-
-def test_the_tuned_plan_is_the_fastest_in_screening_stream_sync_included(study):
-    roles = study._roles()
-    assert roles["tuned"].kind.name == "stream"
-    assert roles["cusync"].kind.name == "row"
-
-
-def test_policies_that_were_generated_run_on_the_kernels_and_by_the_launch_of_the_best(study):
-    one = next(kind for kind in HOPPER.kinds if kind.name == "row on one stream")
-    made = one.under("block:2x1")
-    assert made.name == "block:2x1 on one stream"
-    assert made.stored == ("hopper-dependent", "block:2x1")
-    plan = plan_named(made.plan, parse_order("grouped:4"))
-    assert (plan.sync.word, plan.order.name) == ("block:2x1", "grouped:4")
-    assert (plan.schedule.word, plan.launch.word) == ("persistent", "pdl")
-    names = generated(mlp_pair("gpt3-mlp", 1024, (WIDE, WIDE), 64))
-    assert {"tile", "row", "block:2x1"} <= set(names)
-    best = study.best(has_semaphores=True)
-    found = under_all([best], names)
-    assert [variant.plan.sync.word for variant in found] == names
-    assert {variant.cuts for variant in found} == {best.cuts}
 
 
 class ModelGpu:
@@ -154,26 +107,6 @@ def test_a_size_is_screened_in_every_kind_and_ends_with_the_choices_named(on_mod
     assert roles == {"cusync", "tuned"}
     policies = {case["plan"] for case in cases}  # this size is a thorough one
     assert {"block:2x1", "block:1x2", "block:4x4"} <= policies
-
-
-def test_kinds_that_follow_are_tried_only_where_their_leader_was_best(on_model):
-    cases, _ = on_model(2048, bench.Scope(rounds=3))
-    tried = {}
-    for case in cases:
-        if not case["is_final"]:
-            tried.setdefault(case["name"], {})[*case["cuts"], case["order"]] = case["rounds_ns"][0]
-    leader = tried["stream"]
-    assert len(leader) > 3
-    assert set(tried["pdl"]) == set(sorted(leader, key=leader.get)[:3])
-    assert len(tried["tile"]) == 3
-
-
-def test_small_batches_repeat_and_stream_k_has_cuts_to_enter_with(on_model):
-    cases, told = on_model(64, bench.Scope(rounds=3))
-    assert told["repeats"] == 5
-    assert all(case["repeats"] == 5 for case in cases)
-    assert [case for case in cases if case["name"] == "stream-k pdl" and case["is_final"]]
-    assert "block:4x1" in {case["plan"] for case in cases}
 
 
 @pytest.mark.parametrize("is_right", [True, False])
@@ -251,27 +184,3 @@ def test_outputs_are_spoilt_before_the_rounds_and_judged_after_them_in_every_cas
     assert [line.partition(":")[0] for line in named] == ["later", "stuck"]
     assert "deadlock" in named[1]
     assert time_and_judge({"never": entries["never"]}, 3) == ({}, {"never": wrong}, None)
-
-
-def test_the_fastest_few_products_are_ranked_by_a_second_look_and_who_is_wrong_then_is_out(monkeypatch):
-    ways = [KernelConfig("hopper", "persistent", TileConfig(128, size), ROW) for size in range(16, 144, 16)]
-    lucky, steady, broken, *others = ways
-    is_second = []
-
-    def time_together(contenders, rounds, *_):
-        is_first = rounds == SCREENING_ROUNDS
-        times = {str(way): 100 + i for i, way in enumerate(ways)}
-        times[str(lucky)] += 0 if is_first else 50
-        is_second.append(not is_first)
-        return {name: Rounds([times[name]] * rounds, [1.5] * rounds) for name in contenders}, None
-
-    def judge(way):
-        return replace(GOOD, is_right=False) if way is broken and is_second[-1] else GOOD
-
-    monkeypatch.setattr(contenders, "time_together", time_together)
-    entries = {way: CheckedCandidate(way, GOOD, lambda: None, partial(judge, way)) for way in ways}
-    ranked, judged = products._screened(entries)
-    looked_at, rest = others[:3], others[3:]
-    assert list(ranked) == [steady, *looked_at, lucky, *rest]
-    assert ranked[lucky] == 150
-    assert [name for name, verdict in judged.items() if not verdict.is_good] == [str(broken)]
