@@ -19,7 +19,7 @@ from wavesim_gpu.peers.push import PUSH
 from wavesim_gpu.peers.sends import COPY, SEND
 from wavesim_gpu.peers.sums import REDUCE
 
-SUMS, FEW = "push_sums<2, true, 4>", "push_few<2, true>"
+SUMS, FEW, SHARES = "push_sums<2, true, 4>", "push_few<2, true>", "push_shares<8, true>"
 NORM = "reduce_norm<RowConfig<512, 512, 3>, 2, false>"
 pytestmark = pytest.mark.usefixtures("nvrtc")
 
@@ -83,8 +83,8 @@ def test_an_epilogue_adds_what_it_has_acquired_and_posts_what_tma_has_written(tm
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize(
     ("source", "name"),
-    [(REDUCE, "reduce_tiles<2, true>"), (REDUCE, NORM), (SEND, ""), (COPY, ""), (PUSH, SUMS)],
-    ids=["reduce", "norm", "send", "copy", "push"],
+    [(REDUCE, "reduce_tiles<2, true>"), (REDUCE, NORM), (SEND, ""), (COPY, ""), (PUSH, SUMS), (PUSH, SHARES)],
+    ids=["reduce", "norm", "send", "copy", "push", "push shares"],
 )
 def test_words_of_peers_have_system_scope_and_lint_finds_nothing_wrong(source, name, arch):
     cubin = compile_cubin(source, [name] if name else [], arch, Build())
@@ -117,6 +117,7 @@ REMOTE = {
     "sums": (lambda: compile_cubin(REDUCE, ["reduce_tiles<2, true>"], "sm_90a", Build()), "0"),
     "norm": (lambda: compile_cubin(REDUCE, [NORM], "sm_90a", Build()), "0"),
     "pushed sums": (lambda: compile_cubin(PUSH, [SUMS], "sm_90a", Build()), "0"),
+    "pushed shares": (lambda: compile_cubin(PUSH, [SHARES], "sm_90a", Build()), "0"),
     "send blocks": (lambda: compile_cubin(SEND, [], "sm_90a", Build()), "0"),
     "copies": (lambda: compile_cubin(COPY, [], "sm_90a", Build()), "0"),
 }

@@ -12,10 +12,14 @@ from typing import Any
 from wavesim.bench.blind_sizes import BlindSize
 from wavesim.bench.foreign_pairs import pair_of
 from wavesim.errors import RecordingError
+from wavesim.model.device import Device
+from wavesim.model.link import load_link
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import parse_order
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan
+from wavesim.work.collective import Collective
+from wavesim.work.collective.host import Host
 from wavesim.workloads.catalogue import parse_tile
 from wavesim.workloads.conv_networks import Convolution, basic_block, bottleneck, chain_of_convolutions
 from wavesim.workloads.decode_steps import TILE_ROWS, decode_step
@@ -43,6 +47,11 @@ class CaseKind(ABC):
         """The plan of a word with all tiles in an order."""
         del fields
         return parse_plan(word, order)
+
+    def times(self, fields: Fields, device: Device) -> Mapping[str, int] | None:
+        """Simulated ns by way, of a kind whose ways are no plans; the baseline's first."""
+        del fields, device
+        return None
 
 
 class Gemms(CaseKind):
@@ -199,6 +208,19 @@ class OnTheGpu(CaseKind):
         return str(fields["name"])
 
 
+class SeveralGpus(OnTheGpu):
+    """A product whose outputs are summed over GPUs, `devices` of them, (m, k) x (k, n) on each."""
+
+    def times(self, fields: Fields, device: Device) -> Mapping[str, int] | None:
+        from wavesim.sim.peers.prediction import product_forecast  # noqa: PLC0415  # needs simpy
+
+        host = Host(
+            len(fields["devices"]), load_link(device.name), {"gemm": Collective(fields["collective"])}
+        )
+        forecast = product_forecast((fields["m"], fields["n"], fields["k"]), host, device)
+        return {time.word: time.time_ns for time in forecast.times}
+
+
 # What `kind` of a list may be.
 KINDS: Mapping[str, CaseKind] = {
     "gemms": Gemms(),
@@ -206,7 +228,7 @@ KINDS: Mapping[str, CaseKind] = {
     "convolutions": Convolutions(),
     "foreign": Foreign(),
     "decode-steps": DecodeSteps(),
-    "two-gpus": OnTheGpu(),
+    "two-gpus": SeveralGpus(),
     "crossover": CrossoverSize(),
     "lab": OnTheGpu(),
 }

@@ -97,7 +97,14 @@ def _in_pool(
 
 
 def _from_costs(case: Case, device_name: str) -> list[CasePrediction]:
-    device, pipeline = devices.load(device_name), case.pipeline()
+    device = devices.load(device_name)
+    if times := case.kind.times(case.fields, device):
+        first, order = next(iter(times.values())), case.fields["collective"]
+        return [
+            CasePrediction(case.name, order, way, ns, improvement_points(ns, first))
+            for way, ns in times.items()
+        ]
+    pipeline = case.pipeline()
 
     @cache
     def costs(schedule: str) -> CostModel:

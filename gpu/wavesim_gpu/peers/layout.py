@@ -143,7 +143,9 @@ PUSH_PARAMS = np.dtype(
     + [(name, "<u8", (MAX_RANKS,)) for name in ("given", "there", "here", "posts", "arrived")]
     + [(name, "<u8") for name in ("out", "count", "apart")]
     + [(name, "<u8", (MAX_RANKS,)) for name in ("quick_there", "quick_here")]
-    + [("quick_apart", "<u8"), ("parts", "<i4"), ("reserved", "<i4")]
+    + [("quick_apart", "<u8")]
+    + [(name, "<u8", (MAX_RANKS,)) for name in ("sums_there", "sums_here", "finished_there", "finished_here")]
+    + [("parts", "<i4"), ("reserved", "<i4")]
 )
 
 # copy.cu, BetweenParams.
@@ -165,5 +167,5 @@ assert TILES.itemsize == 32
 assert REDUCE_PARAMS.itemsize == 384
 assert NORM_PARAMS.itemsize == 472
 assert SEND_PARAMS.itemsize == 472
-assert PUSH_PARAMS.itemsize == 648
+assert PUSH_PARAMS.itemsize == 904
 assert BETWEEN_PARAMS.itemsize == 200

@@ -1,10 +1,11 @@
 """Outputs that lie in each rank's memory, summed by one kernel behind whatever product made them (push.cu).
 
 Example: `PushedSums(workspace, 0, 16 * 4096, "bf16").launch(out, out, stream)` adds the other ranks' outputs
-to the 16 x 4,096 ones at `out`. Prepared once; a call stores two addresses and launches. What is given may
+to the 16 x 4,096 ones at `out`. Prepared once; a call stores a few addresses and launches. What is given may
 lie anywhere, so that a library's GEMM writes to the output itself.
 """
 
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -24,17 +25,45 @@ from wavesim_gpu.peers.regions import WORD as POST
 from wavesim_gpu.peers.workspace import WORD, PreparedLaunch, Workspace
 
 PUSH = SOURCES / "push.cu"
-THREADS = 512
+THREADS, QUICK_THREADS = 512, 256
 FEW_VECTORS, MANY_VECTORS = 1, 4  # of a thread; many where one of each would take more than a wave of blocks
 BLOCKS_PER_SM = 2
-QUICK_THREADS = 256
+# Of more than two ranks: what every rank sends whole to all others. Not measured: two waits of a few
+# microseconds against (ranks - 1) times the bytes at 400 GB/s.
+WHOLE_BYTES = 512 << 10
 
 
-def parts_of(elements: int, ranks: int, sm_count: int) -> tuple[int, int]:
-    """Parts that a block takes at once, and vectors of each thread, of sums of so many outputs."""
-    vectors = elements // UNIT
-    each = FEW_VECTORS if vectors <= THREADS * BLOCKS_PER_SM * sm_count or ranks > 2 else MANY_VECTORS
-    return -(-vectors // (THREADS * each)), each
+@dataclass(frozen=True)
+class PushForm:
+    """How so many outputs of each rank are summed: the kernel, its parts, and what a rank adds of them.
+
+    `shares` are 1 where every rank adds all that it keeps, else as many as ranks: each sends its own.
+    """
+
+    kernel: str
+    parts: int
+    shares: int = 1
+    threads: int = THREADS
+
+
+def form_of(elements: int, ranks: int, dtype: str, sm_count: int, *, scatters: bool = False) -> PushForm:
+    """Of an all-reduce of `elements`; with `scatters` of a reduce-scatter that leaves a rank so many.
+
+    Raises `DescriptionError` for outputs that are no whole vectors.
+    """
+    if elements < UNIT or elements % UNIT:
+        raise DescriptionError(
+            f"sums of {elements} outputs: they are pushed in vectors of {UNIT}. Use a width that is a "
+            f"multiple of {UNIT}"
+        )
+    kinds, vectors = f"{ranks}, {str(dtype == 'bf16').lower()}", elements // UNIT
+    if elements * ELEMENT * 2 <= QUICK_BYTES:
+        return PushForm(f"push_few<{kinds}>", -(-vectors // QUICK_THREADS), threads=QUICK_THREADS)
+    if ranks > 2 and not scatters and elements * ELEMENT > WHOLE_BYTES and vectors % ranks == 0:
+        return PushForm(f"push_shares<{kinds}>", -(-vectors // ranks // THREADS), ranks)
+    is_few = ranks > 2 or vectors <= THREADS * BLOCKS_PER_SM * sm_count
+    each = FEW_VECTORS if is_few else MANY_VECTORS
+    return PushForm(f"push_sums<{kinds}, {each}>", -(-vectors // (THREADS * each)))
 
 
 class PushedSums:
@@ -54,44 +83,35 @@ class PushedSums:
         scatters: bool = False,
         limit_s: float = LIMIT_S,
     ) -> None:
-        if elements < UNIT or elements % UNIT:
-            raise DescriptionError(
-                f"sums of {elements} outputs: they are pushed in vectors of {UNIT}. Use a width that is a "
-                f"multiple of {UNIT}"
-            )
         self.workspace, self.rank, self._limit_s = workspace, rank, limit_s
-        memory, ranks = workspace.memory, workspace.group.rank_count
+        ranks = workspace.group.rank_count
         with workspace.group.on(rank):
-            sms = query().sm_count
-            self.columns, each = parts_of(elements, ranks, sms)
-            self._blocks = min(self.columns, BLOCKS_PER_SM * sms // workspace.group.sharers_of(rank))
-            others = ranks - 1
-            memory.require_inside("staging", 2 * others * elements * ELEMENT)
-            memory.require_inside("arrived", others * self.columns * POST)
-            kinds = f"{ranks}, {str(dtype == 'bf16').lower()}"
-            name, threads = f"push_sums<{kinds}, {each}>", THREADS
-            if elements * ELEMENT * 2 <= QUICK_BYTES:
-                name, threads = f"push_few<{kinds}>", QUICK_THREADS
-                self._blocks = self.columns = -(-elements // UNIT // QUICK_THREADS)
-            shape = KernelLaunch(name, threads, 0, self._blocks, is_dependent=True)
-            function = load_function(PUSH, name, Build())
-            self._launch = PreparedLaunch(DeviceLaunch(function, shape, (self._record(elements),), 0))
+            sms = query().sm_count // workspace.group.sharers_of(rank)
+            form = form_of(elements, ranks, dtype, query().sm_count, scatters=scatters)
+            self.columns, self._share = form.parts, elements // form.shares
+            is_quick = form.threads == QUICK_THREADS
+            self._blocks = form.parts if is_quick else min(form.parts, BLOCKS_PER_SM * sms)
+            self._require_room(form, elements, ranks)
+            shape = KernelLaunch(form.kernel, form.threads, 0, self._blocks, is_dependent=True)
+            function = load_function(PUSH, form.kernel, Build())
+            self._launch = PreparedLaunch(DeviceLaunch(function, shape, (self._record(),), 0))
         fields = PUSH_PARAMS.fields
         assert fields is not None
-        apart = elements * ELEMENT if scatters else 0
+        apart = self._share * ELEMENT if scatters or form.shares > 1 else 0
         self._given = [(fields["given"][1] // WORD + r, r * apart) for r in range(ranks)]
-        self._out_word = fields["out"][1] // WORD
+        self._out = fields["out"][1] // WORD, rank * apart if form.shares > 1 else 0
 
     def launch(self, given: int, out: int, stream: int) -> None:
-        """One call on a stream: the outputs at `given`, their sums to `out`, which may be the same. Whole
-        vectors begin there. The GPU must be current. Raises `DeadlockError` and `DeviceError`.
+        """One call on a stream: the outputs at `given`, their sums to `out`, which of an all-reduce is the
+        same. Whole vectors begin there. The GPU must be current. Raises `DeadlockError` and `DeviceError`.
         """
         workspace, words = self.workspace, self._launch.words
         workspace.check(self.rank)
         with workspace.lock:
             for word, offset in self._given:
                 words[word] = given + offset
-            words[self._out_word] = out
+            word, offset = self._out
+            words[word] = out + offset
             workspace.latest[self.rank] = self, self._limit_s
             self._launch.start(stream)
 
@@ -99,7 +119,15 @@ class PushedSums:
         """Every rank adds all parts that it keeps."""
         return self.rank
 
-    def _record(self, elements: int) -> Any:
+    def _require_room(self, form: PushForm, elements: int, ranks: int) -> None:
+        memory, others = self.workspace.memory, ranks - 1
+        memory.require_inside("staging", 2 * others * self._share * ELEMENT)
+        memory.require_inside("arrived", others * form.parts * POST)
+        if form.shares > 1:
+            memory.require_inside("sums", elements * ELEMENT)
+            memory.require_inside("finished", ranks * form.parts * POST)
+
+    def _record(self) -> Any:
         memory, rank, ranks = self.workspace.memory, self.rank, self.workspace.group.rank_count
         staging, arrived = (memory.layout.sizes[name] for name in ("staging", "arrived"))
         place, words = staging // 2 // (ranks - 1), arrived // (ranks - 1)
@@ -107,20 +135,25 @@ class PushedSums:
         record["peers"] = peer_params(
             memory, rank, ranks, limit_ns=int(self._limit_s * 1e9), blocks=self._blocks, parity_mask=1
         )
-        record["parts"], record["count"] = self.columns, elements // UNIT
+        record["parts"], record["count"] = self.columns, self._share // UNIT
         record["apart"] = staging // 2 // (UNIT * ELEMENT)
         record["quick_apart"] = (ranks - 1) * QUICK_BYTES // WORD
+
+        def put(name: str, region: str, other: int, mine: int, theirs: int) -> None:
+            """What this rank stores there, and what the other stores here."""
+            record[f"{name}there"][other] = memory.address(rank, other, region) + mine
+            record[f"{name}here"][other] = memory.address(rank, rank, region) + theirs
+
+        share, posts = self._share * ELEMENT, self.columns * POST
         for other in range(ranks):
             if other == rank:
                 continue
-            # A sender's place among the others of whom it sends to.
-            there, here = (
-                sender - (sender > receiver) for sender, receiver in ((rank, other), (other, rank))
-            )
-            record["there"][other] = memory.address(rank, other, "staging") + there * place
+            # A sender's place among all but the one it sends to.
+            there, here = rank - (rank > other), other - (other > rank)
+            put("", "staging", other, there * place, here * place)
+            put("quick_", "quick", other, there * QUICK_BYTES, here * QUICK_BYTES)
+            put("sums_", "sums", other, rank * share, other * share)
+            put("finished_", "finished", other, rank * posts, other * posts)
             record["posts"][other] = memory.address(rank, other, "arrived") + there * words
-            record["quick_there"][other] = memory.address(rank, other, "quick") + there * QUICK_BYTES
-            record["quick_here"][other] = memory.address(rank, rank, "quick") + here * QUICK_BYTES
-            record["here"][other] = memory.address(rank, rank, "staging") + here * place
             record["arrived"][other] = memory.address(rank, rank, "arrived") + here * words
         return record

@@ -35,7 +35,7 @@ from wavesim_gpu.peers.exchange_linear import ExchangeLinear
 from wavesim_gpu.peers.groups import PeerGroup, ProcessPeers
 from wavesim_gpu.peers.options import LIMIT_S, options_named
 from wavesim_gpu.peers.problem import SharedGemm, in_halves
-from wavesim_gpu.peers.push import PushedSums, parts_of
+from wavesim_gpu.peers.push import PushedSums, form_of
 from wavesim_gpu.peers.regions import ELEMENT
 from wavesim_gpu.peers.workspace import Workspace, workspace_size
 
@@ -260,8 +260,8 @@ def _push(shape: LinearShape, memory: GroupMemory) -> Run:
     """The library's GEMM, then one kernel of ours that stores its outputs to the other ranks and adds."""
     rank, scatters = memory.rank, shape.kind == "reduce-scatter"
     elements = shape.m * shape.n // (shape.ranks if scatters else 1)
-    parts, _ = parts_of(elements, shape.ranks, query().sm_count)
-    space = memory.workspace(elements * ELEMENT, parts)
+    form = form_of(elements, shape.ranks, shape.dtype, query().sm_count, scatters=scatters)
+    space = memory.workspace(elements * ELEMENT, form.parts * form.shares)
     dtype: Any = shape.dtype
     sums = PushedSums(space, rank, elements, dtype, scatters=scatters, limit_s=LIMIT_S)
     launch, index, size = sums.launch, memory.device.index, (shape.m // shape.ranks, shape.n)

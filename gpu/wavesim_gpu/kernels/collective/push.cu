@@ -6,6 +6,9 @@
 //   rank 0   block 0 | part 0 -> staging of 1, post | part 1 -> ... | wait: part 0 of 1 | add | part 2 -> ... | wait: part 1
 //   rank 1   block 0 | part 0 -> staging of 0, post | part 1 -> ... | wait: part 0 of 0 | add | part 2 -> ... | wait: part 1
 //
+// Of more than two ranks each adds a share of many outputs and stores the sums to the others, where they are copied to the
+// output: every rank sends and receives as much whatever their number. Each begins with the rank behind its own.
+//
 // Nothing tells a rank that its staging may be written again: its places take turns, and a rank that is in call e has seen
 // the other's posts of call e - 1, before which the other had ended call e - 2.
 
@@ -29,9 +32,14 @@ struct PushParams {
     unsigned long long* quick_there[max_ranks];
     const unsigned long long* quick_here[max_ranks];
     long long quick_apart;          // words
+    // Of sums that are shared out, by rank: where own sums go and are posted, where its sums come and their words.
+    uint4* sums_there[max_ranks];
+    const uint4* sums_here[max_ranks];
+    unsigned* finished_there[max_ranks];
+    const unsigned* finished_here[max_ranks];
     int parts, reserved;
 };
-static_assert(sizeof(PushParams) == 648, "layout.py packs 648 bytes");
+static_assert(sizeof(PushParams) == 904, "layout.py packs 904 bytes");
 
 constexpr int push_threads = 512;
 constexpr int push_blocks_per_sm = 2;
@@ -51,9 +59,9 @@ struct Part {
 // To all other ranks; the leader posts it there.
 template <int RANKS, int VECTORS>
 __device__ __forceinline__ void push(const PushParams& p, const Part<VECTORS>& part, long long place, unsigned epoch) {
-#pragma unroll
-    for (int r = 0; r < RANKS; ++r) {
-        if (r == p.peers.rank) continue;
+#pragma unroll 1
+    for (int j = 1; j < RANKS; ++j) {
+        const int r = (p.peers.rank + j) % RANKS;
         uint4 values[VECTORS];
 #pragma unroll
         for (int i = 0; i < VECTORS; ++i) {
@@ -74,7 +82,7 @@ __device__ __forceinline__ void push(const PushParams& p, const Part<VECTORS>& p
 
 // What the others pushed, once it is there, and one's own.
 template <int RANKS, bool IS_BF16, int VECTORS>
-__device__ __forceinline__ void add(const PushParams& p, const Part<VECTORS>& part, long long place, unsigned epoch) {
+__device__ __forceinline__ bool add(const PushParams& p, const Part<VECTORS>& part, long long place, unsigned epoch) {
     bool is_there = true;
     if (cusync::is_leader()) {
         for (int r = 0; r < RANKS; ++r) {
@@ -96,6 +104,7 @@ __device__ __forceinline__ void add(const PushParams& p, const Part<VECTORS>& pa
     for (int i = 0; i < VECTORS; ++i) {
         if (part.at(i) < p.count) p.out[part.at(i)] = is_there ? add_ranks<RANKS, IS_BF16>(values[i]) : make_uint4(~0u, ~0u, ~0u, ~0u);
     }
+    return is_there;
 }
 
 // All threads, at the end of a block. Nobody is told that the call has ended: the next one's posts say it.
@@ -122,6 +131,55 @@ __global__ void __launch_bounds__(push_threads, push_blocks_per_sm) push_sums(co
     for (int number = blockIdx.x; number < p.parts; number += step) {
         if (number + step < p.parts) push<RANKS>(p, Part<VECTORS>(number + step), place, epoch);
         add<RANKS, IS_BF16>(p, Part<VECTORS>(number), place, epoch);
+    }
+    end_call(p.peers, epoch);
+}
+
+// Own sums of a part, which this thread has just stored, to all other ranks.
+template <int RANKS>
+__device__ __forceinline__ void send_sums(const PushParams& p, const Part<1>& part, unsigned epoch) {
+    const long long at = part.at(0);
+#pragma unroll 1
+    for (int j = 1; j < RANKS; ++j) {
+        if (at < p.count) p.sums_there[(p.peers.rank + j) % RANKS][at] = p.out[at];
+    }
+    // Block barrier: all threads' stores come before the leader's release.
+    __syncthreads();
+    if (!cusync::is_leader()) return;
+    for (int j = 1; j < RANKS; ++j) post(p.finished_there[(p.peers.rank + j) % RANKS] + part.number, epoch);
+}
+
+// Another rank's sums of a part to the output; NaN where they never came.
+__device__ __forceinline__ void take_sums(const PushParams& p, int r, const Part<1>& part, unsigned epoch) {
+    bool is_there = true;
+    if (cusync::is_leader()) is_there = wait_for(p.peers, p.finished_here[r] + part.number, epoch, {Fact::finished, r, part.number});
+    // Block barrier: hands the leader's acquire on to all threads.
+    is_there = __syncthreads_and(is_there) != 0;
+    const long long at = part.at(0);
+    if (at < p.count) p.given[r][at] = is_there ? p.sums_here[r][at] : make_uint4(~0u, ~0u, ~0u, ~0u);
+}
+
+// The same where each rank adds a share: `count` vectors, `given[r]` those that rank r adds. What is sent for a part comes
+// before any wait for it, on all ranks.
+template <int RANKS, bool IS_BF16>
+__global__ void __launch_bounds__(push_threads, push_blocks_per_sm) push_shares(const __grid_constant__ PushParams p) {
+    cusync::wait_for_previous_grid();
+    if (cusync::is_leader()) enter_block(p.peers);
+    const unsigned epoch = epoch_of(p.peers);
+    const long long place = parity_of(p.peers, epoch) * p.apart;
+    const int step = static_cast<int>(gridDim.x);
+#pragma unroll 1
+    for (int number = blockIdx.x; number < p.parts; number += step) push<RANKS>(p, Part<1>(number), place, epoch);
+#pragma unroll 1
+    for (int number = blockIdx.x; number < p.parts; number += step) {
+        if (add<RANKS, IS_BF16>(p, Part<1>(number), place, epoch)) send_sums<RANKS>(p, Part<1>(number), epoch);
+    }
+    // Block barrier: a wait that gives up below reports behind all threads' sums.
+    __syncthreads();
+    // The same parts that the block has pushed: where they never come it writes over what no other block still reads.
+#pragma unroll 1
+    for (int number = blockIdx.x; number < p.parts; number += step) {
+        for (int j = 1; j < RANKS; ++j) take_sums(p, (p.peers.rank + j) % RANKS, Part<1>(number), epoch);
     }
     end_call(p.peers, epoch);
 }
@@ -186,4 +244,5 @@ __global__ void __launch_bounds__(quick_threads) push_few(const __grid_constant_
 }  // namespace peers
 
 using peers::push_few;
+using peers::push_shares;
 using peers::push_sums;
