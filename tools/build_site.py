@@ -75,6 +75,7 @@ NAV: list[Any] = [
             {"The Hopper kernel": "hopper-kernel.md"},
             {"Streams, queues and copies": "streams.md"},
             {"Kernels that stay": "persistent-kernels.md"},
+            {"Why decode is slow": "decode.md"},
             {"What machine code keeps": "machine-code.md"},
             {"What the memory model says": "memory-model.md"},
             {"Why it is built this way": "design.md"},

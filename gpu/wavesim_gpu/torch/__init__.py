@@ -1,10 +1,11 @@
-"""The MLP as PyTorch knows it: an operator, a module, and `optimize`, which swaps a model's MLPs; linear
-layers and whole decoders over several GPUs, `parallelize`.
+"""For PyTorch: the MLP as an operator, a module and `optimize`, which swaps a model's MLPs; a decode step in
+one launch, `decode`; linear layers and whole decoders over several GPUs, `parallelize`.
 
 Example: `print(wavesim_gpu.torch.optimize(model))` lists what it swapped and what that is predicted to gain;
 `wavesim_gpu.torch.restore(model)` undoes it. Importing this needs PyTorch, and no GPU.
 """
 
+from wavesim_gpu.torch.decoding import DecodeStep, decode
 from wavesim_gpu.torch.direct import mlp
 from wavesim_gpu.torch.modules import Mlp
 from wavesim_gpu.torch.parallel import tune_parallel_linear
@@ -13,9 +14,11 @@ from wavesim_gpu.torch.swap import optimize, restore
 from wavesim_gpu.torch.tensor_parallel import ParallelReport, parallelize
 
 __all__ = [
+    "DecodeStep",
     "Mlp",
     "OptimizeReport",
     "ParallelReport",
+    "decode",
     "mlp",
     "optimize",
     "parallelize",

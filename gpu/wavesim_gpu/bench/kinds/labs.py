@@ -16,6 +16,7 @@ from wavesim_gpu.driver.device import query, versions
 
 LABS = (
     "copies",
+    "decode_steps",
     "ladder",
     "primitives",
     "wavernn",

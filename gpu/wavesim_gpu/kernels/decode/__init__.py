@@ -1,0 +1,1 @@
+"""One decode step as a persistent kernel: its shape, its work lists, its launch."""
