@@ -25,7 +25,7 @@ from wavesim_gpu.kernels.decode.work_list import (
     QKV,
     STAGES,
     WorkList,
-    work_list,
+    share_tiles,
 )
 
 SOURCE = Path(__file__).with_name("decode_step.cu")
@@ -85,7 +85,7 @@ class DecodeLaunch:
         self.shape, self.build = shape, build or Build()
         self.cupy = cupy = require_cupy()
         self.blocks = query().sm_count
-        self.list: WorkList = work_list(shape, self.blocks, keys, vocabulary)
+        self.list: WorkList = share_tiles(shape, self.blocks, keys, vocabulary)
         self.function: Function = load_function(
             SOURCE, "decode_step", self.build, shape.shared_bytes, shape.header()
         )

@@ -59,7 +59,7 @@ def tiles_of(shape: DecodeShape, stage: int, keys: int, vocabulary: int = 0) -> 
     }[stage]
 
 
-def work_list(shape: DecodeShape, blocks: int, keys: int, vocabulary: int = 0) -> WorkList:
+def share_tiles(shape: DecodeShape, blocks: int, keys: int, vocabulary: int = 0) -> WorkList:
     """Every tile once: no block has more of a stage than an even share, and then the least loaded is next."""
     layer = [list[int]() for _ in range(blocks)]
     load = [0] * blocks

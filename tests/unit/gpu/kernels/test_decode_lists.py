@@ -6,7 +6,7 @@ import pytest
 
 from wavesim.errors import DescriptionError
 from wavesim_gpu.kernels.decode.shape import SHARED_BYTES, DecodeShape
-from wavesim_gpu.kernels.decode.work_list import ATTENTION, HEAD, STAGES, tiles_of, work_list
+from wavesim_gpu.kernels.decode.work_list import ATTENTION, HEAD, STAGES, share_tiles, tiles_of
 
 LLAMA = {"hidden": 2048, "inner": 8192, "heads": 32, "kv_heads": 8, "head_size": 64}
 QWEN = {"hidden": 896, "inner": 4864, "heads": 14, "kv_heads": 2, "head_size": 64, "has_bias": True}
@@ -16,7 +16,7 @@ QWEN = {"hidden": 896, "inner": 4864, "heads": 14, "kv_heads": 2, "head_size": 6
 @pytest.mark.parametrize("sizes", [LLAMA, QWEN])
 def test_every_tile_is_in_the_lists_once_and_no_block_has_more_than_an_even_share(blocks, sizes):
     shape = DecodeShape(**sizes)
-    lists = work_list(shape, blocks, keys=512, vocabulary=4096)
+    lists = share_tiles(shape, blocks, keys=512, vocabulary=4096)
     seen = Counter(int(code) for code in lists.items)
     expected = [tiles_of(shape, stage, 512, 4096)[0] for stage in range(len(STAGES))]
     assert seen == {stage << 24 | tile: 1 for stage, tiles in enumerate(expected) for tile in range(tiles)}
@@ -30,7 +30,7 @@ def test_every_tile_is_in_the_lists_once_and_no_block_has_more_than_an_even_shar
 
 def test_blocks_with_keys_to_read_have_fewer_weights():
     shape = DecodeShape(**LLAMA)
-    lists = work_list(shape, 132, keys=8192)
+    lists = share_tiles(shape, 132, keys=8192)
     weights = [
         sum(tiles_of(shape, stage, 8192)[1] for stage, _ in lists.of_block(block) if stage != ATTENTION)
         for block in range(132)
@@ -46,7 +46,7 @@ def test_a_list_that_does_not_fit_into_shared_memory_is_refused():
     with pytest.raises(
         DescriptionError, match=r"a block would have .* it holds 320: use a GPU with more SMs"
     ):
-        work_list(DecodeShape(**LLAMA), 8, keys=512, vocabulary=128_256)
+        share_tiles(DecodeShape(**LLAMA), 8, keys=512, vocabulary=128_256)
     assert tiles_of(DecodeShape(**LLAMA), HEAD, 512, 128_256)[0] == 8016
 
 
