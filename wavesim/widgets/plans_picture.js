@@ -2,7 +2,7 @@
 // other sizes: the picture of every what-if. It is drawn in one go, so nothing flickers, up to an instant while two
 // plans race, and small enough that both are seen at once.
 
-const [PLAN_TITLE, PLAN_PX, BUSY_PX, STRIP_PX, STRIP_LABELS_PX, GROUND_PX] = [17, 132, 40, 26, 18, 62];
+const [PLAN_TITLE, PLAN_PX, BUSY_PX, STRIP_PX, STRIP_LABELS_PX, GROUND_PX] = [17, 132, 36, 24, 16, 42];
 
 // Where things are. `strip` is {label, values, gains (null where unknown), at} or null.
 function plansLayout({ scene, panels, span, strip }, width) {
@@ -10,8 +10,8 @@ function plansLayout({ scene, panels, span, strip }, width) {
   const room = width - side.left - 12;
   const most = Math.max(...panels.map((panel) => panel.rows));
   const row = rowHeight(most, panels.length === 1 ? 264 : Math.min(PLAN_PX, 700 / panels.length));
-  const stripTop = headingHeight(scene.title, [scene.subtitle], room, PLAN_TITLE);
-  let top = stripTop + (strip ? STRIP_PX + STRIP_LABELS_PX + 14 : 0);
+  const stripTop = headingHeight(scene.title, [scene.subtitle], room, PLAN_TITLE) - 8;
+  let top = stripTop + (strip ? STRIP_PX + STRIP_LABELS_PX + 10 : 0);
   const tops = panels.map((panel) => {
     const here = top;
     top += panelHeight(panel, span, row, width) - 6;
@@ -20,18 +20,23 @@ function plansLayout({ scene, panels, span, strip }, width) {
   const ground = top + BUSY_PX + 8;
   const scale = { left: side.left, right: width - side.right, perNs: nsScale(span, width) };
   const legend = keyLines(legendEntries(scene, panels), side.left, width);
-  return { side, room, row, stripTop, tops, busy: top, ground, scale, height: ground + GROUND_PX + 20 * (legend - 1) };
+  return { side, room, row, stripTop, tops, busy: top, ground, scale, height: ground + groundPx(width) + 20 * (legend - 1) };
+}
+
+// Below the axis: its numbers and the key, on a narrow picture its title too.
+function groundPx(width) {
+  return GROUND_PX + (width < NARROW_PX ? 20 : 0);
 }
 
 function drawPlans(pen, view, layout) {
   const { scene, panels, span, strip, until = Infinity } = view;
   drawHeading(pen, scene.title, [scene.subtitle], layout.side.left, layout.room, PLAN_TITLE);
   if (strip) drawStrip(pen, strip, layout);
-  drawAxis(pen, scene, layout.scale, layout.ground, layout.tops[0] + 24, span);
+  drawAxis(pen, scene, layout.scale, layout.ground, layout.tops[0] + 24, span, pen.width < NARROW_PX);
   const places = panels.map((panel, index) =>
     drawPanel(pen, panel, scene, { top: layout.tops[index], span, row: layout.row, until }));
   drawBusy(pen, panels, span, layout, until);
-  drawKey(pen, layout.side.left, layout.ground + GROUND_PX - 12, legendEntries(scene, panels));
+  drawKey(pen, layout.side.left, layout.ground + groundPx(pen.width) - 10, legendEntries(scene, panels));
   return places;
 }
 

@@ -4,6 +4,7 @@
 const LEFT = 62;
 const RIGHT = 116;
 const NARROW_PX = 560; // a narrower picture has its ends in the headers, not beside the rows
+const SHIFT_PX = 160; // the furthest that words stand from their kernel boundary
 const SORTED_FROM = 17; // SMs: fewer keep their numbers' order
 const HEADER_LINE = 20;
 const LABEL_PX = 26; // the least width and height of a tile that has a label
@@ -31,14 +32,20 @@ function headerLines(panel, span, width) {
   const rest = wrapped(pieces.slice(done.length).join(" · "), width - left - 8);
   const lines = isOne ? [line] : done.length ? [done[0], ...rest] : [pieces.slice(0, -1).join(" · "), pieces.at(-1)];
   if (!panel.boundaries.length) return lines;
-  const end = left + (isOne ? taken : 0) + textWidth(lines.at(-1)) + 14;
-  const words = boundaryWords(panel, span, width);
-  return !words.length || end < words[0].left ? lines : [...lines, ""];
+  const end = headerEnd(panel, lines, width);
+  const words = boundaryWords(panel, span, width, end);
+  return !words.length || end <= words[0].left ? lines : [...lines, ""];
+}
+
+function headerEnd(panel, lines, width) {
+  const taken = lines.length === 1 ? textWidth(panel.label, { size: 15, weight: 600 }) + 10 : 0;
+  return lines.at(-1) ? sides(width).left + taken + textWidth(lines.at(-1)) + 14 : 0;
 }
 
 // What is said at each kernel boundary and from where: to the right of its line if there is room. Where the
-// whole words of several would meet, each has few, and none where even those would.
-function boundaryWords(panel, span, width) {
+// whole words of several would meet, each has few, and none where even those would. The words of a single one may begin
+// further to the right, where the header ends at `from`.
+function boundaryWords(panel, span, width, from) {
   const perNs = nsScale(span, width);
   const { left: first } = sides(width);
   const seen = panel.boundaries.filter(({ ns }) => span[0] <= ns && ns <= span[1]);
@@ -55,6 +62,10 @@ function boundaryWords(panel, span, width) {
     });
   };
   const whole = said(false);
+  const room = from + textWidth(`◂ ${whole[0]?.text}`, { size: 11 }) < width;
+  if (whole.length === 1 && whole[0].left < from && from - whole[0].left < SHIFT_PX && room) {
+    return [{ ...whole[0], left: from, text: whole[0].text.replace("▾", "◂") }];
+  }
   return whole.every(({ text }) => text) ? whole : said(true);
 }
 
@@ -78,7 +89,7 @@ function drawPanel(pen, panel, scene, { top, span, row, until = Infinity, lines 
   };
   drawRowLabels(pen, panel, place);
   clipped(pen, panel, span, () => drawRows(pen, panel, scene, place, until));
-  drawLines(pen, panel, span, place, until);
+  drawLines(pen, panel, span, place, until, headerEnd(panel, lines, width));
   return place;
 }
 
@@ -186,14 +197,14 @@ function drawRows(pen, panel, scene, place, until) {
 }
 
 // Kernel boundaries, and the end with what stands beside it.
-function drawLines(pen, panel, span, place, until) {
+function drawLines(pen, panel, span, place, until, headEnd) {
   const { theme } = pen;
   const upright = (ns, style) => {
     const x = place.left + ns * place.perNs;
     pen.path([[x, place.top - 4], [x, place.top + place.height + 4]], style);
     return x;
   };
-  for (const { ns, left, text } of boundaryWords(panel, span, pen.width)) {
+  for (const { ns, left, text } of boundaryWords(panel, span, pen.width, headEnd)) {
     if (ns > until) continue;
     upright(ns, { stroke: theme.ink, line: 2.2, dash: [6, 4] });
     pen.text(left, place.top - 14, text, { size: 11, color: theme.muted });
@@ -213,7 +224,7 @@ function drawLines(pen, panel, span, place, until) {
 }
 
 // The time axis under everything, with dotted lines upward to `top`.
-function drawAxis(pen, scene, { left, right, perNs }, y, top, [from, to]) {
+function drawAxis(pen, scene, { left, right, perNs }, y, top, [from, to], hasTitle = true) {
   const { theme } = pen;
   const { ns } = scene.unit;
   const range = (to - from) / ns;
@@ -225,7 +236,8 @@ function drawAxis(pen, scene, { left, right, perNs }, y, top, [from, to]) {
     const text = Number(value.toFixed(6)).toLocaleString("en");
     pen.text(x, y + 14, text, { size: 12, color: theme.muted, align: "center" });
   }
-  pen.text((left + right) / 2, y + 34, scene.unit.axis, { size: 12, color: theme.muted, align: "center" });
+  if (hasTitle) pen.text((left + right) / 2, y + 34, scene.unit.axis, { size: 12, color: theme.muted, align: "center" });
+  else pen.text(right + 10, y + 14, scene.unit.symbol || "tile times", { size: 12, color: theme.muted });
 }
 
 // What the colours mean.

@@ -54,6 +54,7 @@ NAMES = {
     "gemms": "GEMMs",
 }
 MOST_SMS, MOST_HEAD_START = 160, 12
+NARROW_LABEL = "108px"
 SMS_SAID = "A tile takes the same time whatever their number"
 WAIT_KERNEL_SAID = "One block ahead of the consumer that ends when the producer has started"
 HEAD_START_SAID = "Consumer blocks that reach the SMs before the producer's first: a race, lost"
@@ -89,6 +90,8 @@ class WhatIf(Explorer):
                 "Consumers first", range(MOST_HEAD_START + 1), first.head_start, tooltip=HEAD_START_SAID
             ),
         }
+        for control in controls.values():
+            control.style.description_width = NARROW_LABEL  # three controls in a row of a cell
         self._gains: dict[Scenario, float] = {}
         super().__init__(
             controls,
