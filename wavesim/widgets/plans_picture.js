@@ -66,7 +66,7 @@ function drawStrip(pen, { label, values, gains, at }, layout) {
   });
   pen.text(right, below, label, { size: 11, color: theme.muted, align: "right" });
   const now = gains[values.indexOf(at)];
-  if (now != null) pen.text(right + 6, layout.stripTop + 12, `${gainText(now)} here`, { size: 12, weight: 600 });
+  if (now != null) pen.text(right + 6, layout.stripTop + 12, layout.side.right < 60 ? gainText(now) : `${gainText(now)} here`, { size: 12, weight: 600 });
 }
 
 function stripPlace({ side, scale }) {
