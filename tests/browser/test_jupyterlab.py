@@ -138,8 +138,9 @@ def test_a_slider_move_is_drawn_in_time(lab, visit, capsys):
         found.append((start, median(times), max(times)))
         with capsys.disabled():  # the figures are what this test is for
             sys.stdout.write(
-                f"\nfrom {start} tokens, {min(counts)} to {max(counts)} tiles: median {median(times):.0f} ms, "
-                f"at most {max(times):.0f} ms; a process that only computes takes {busy[-1]:.2f} times as long\n"
+                f"\nfrom {start} tokens, {min(counts)} to {max(counts)} tiles: "
+                f"median {median(times):.0f} ms, at most {max(times):.0f} ms; "
+                f"a process that only computes takes {busy[-1]:.2f} times as long\n"
             )
     for (_, middle, longest), factor in zip(found, busy, strict=True):
         assert middle < MEDIAN_MS * factor

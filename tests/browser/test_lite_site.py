@@ -161,6 +161,8 @@ def test_the_first_notebook_runs_without_network_as_it_does_with_numpy(site, vis
     cold_s = run_every_cell(site, visit, FIRST)
     busy = max(1.0, (busy + slowdown()) / 2)
     assert visit.page.evaluate("() => typeof SharedArrayBuffer") == "undefined"
+    visit.show("plays=True")
+    visit.page.wait_for_function("() => Number(document.querySelector('.wavesim-player')?.dataset.step) > 0")
     visit.show("timeline([stream, tile]")
     assert drawn(visit.page) >= 24
     assert solved(visit, FIRST) == "[True, True, True]"
