@@ -21,10 +21,13 @@ Value = float | str
 LABEL = {"description_width": "initial"}
 
 
+HIDDEN = "Hidden until you predict: commit above and run this cell again, or open it."
+
+
 @dataclass(frozen=True)
 class Revealed:
     """Questions, the committed answers (None: none) and the true ones; `within` is the tolerance for
-    numbers.
+    numbers. Without an answer the truth is folded, also where all cells were run at once.
     """
 
     questions: tuple[str, ...]
@@ -44,7 +47,8 @@ class Revealed:
     def _repr_html_(self) -> Markup:
         head = element("tr", *(element("th", title) for title in ("", "you said", "it is", "")))
         rows = (element("tr", *self._cells(index)) for index in range(len(self.questions)))
-        return element("table", head, *rows)
+        table = element("table", head, *rows)
+        return table if self.said is not None else element("details", element("summary", HIDDEN), table)
 
     def _cells(self, index: int) -> list[Markup]:
         said = "nothing yet" if self.said is None else _plain(self.said[index])

@@ -34,6 +34,12 @@ class TestPrediction:
         assert repr(shown) == "waves: you said 4, it is 4\npoints: you said 10, it is 12"
         assert asked.reveal(4, 11, within=1).is_right(1)
 
+    def test_the_truth_is_folded_until_something_was_predicted(self):
+        asked = Prediction("waves")
+        assert "<details><summary>Hidden until you predict" in asked.reveal(4)._repr_html_()
+        asked.commit(4)
+        assert "<details>" not in asked.reveal(4)._repr_html_()
+
     def test_a_choice_takes_one_of_its_words_only(self):
         asked = Prediction("they", choices=["spin", "are done"])
         with pytest.raises(DescriptionError, match="choose one of"):
