@@ -10,10 +10,10 @@ from wavesim.bench.case_list import load_list
 from wavesim.bench.claims import load_claims
 from wavesim.bench.results import merged
 
-ROWS = Path(__file__).parents[2] / "gpu" / "results" / "two_gpus" / "2026-11-28.jsonl"
+ROWS = sorted((Path(__file__).parents[2] / "gpu" / "results" / "two_gpus").glob("2026-11-28-*.jsonl"))
 CLAIMS = {claim.name.removeprefix("two_gpus."): claim.value for claim in load_claims()}
 LARGE = 1_024  # rows
-HEADER, MEASURED = merged([ROWS])
+HEADER, MEASURED = merged(ROWS)
 
 
 def speedups(kind: str, mode: str, *, over_library: bool = False, least_rows: int = 0) -> list[float]:
