@@ -19,7 +19,7 @@ PARALLEL := --numprocesses auto --dist worksteal
 FIRST := lab/tree/notebooks/01_start_here.ipynb
 
 .DEFAULT_GOAL := help
-.PHONY: help lines lock setup demo test quick validate check fuzz safety-cases images tour course slides results gallery pages docs lab may-run-lab lite lite-test binder binder-test gpu-test gpu-smoke gpu-bench gpu-sanitize gpu-peers clean
+.PHONY: help lines lock setup demo test test-timed test-rest quick validate check fuzz safety-cases images tour course slides results gallery pages docs lab may-run-lab lite lite-test binder binder-test gpu-test gpu-smoke gpu-bench gpu-sanitize gpu-peers clean
 
 help:
 	@echo "make demo       predicted and measured effect of tile-level synchronisation: a table and an HTML page"
@@ -29,7 +29,7 @@ help:
 	@echo "make lab        JupyterLab on the first notebook   (LAB_ARGS=--allow-root as root, as in a container)"
 	@echo "make lite       a site with the notebooks that run in any browser, with no network: build/lite/site (needs npm)"
 	@echo "make lite-test  every notebook of that site, in Chromium: three minutes of two cores"
-	@echo "make binder-test  what Binder would install, installed, and the first notebook in it"
+	@echo "make binder-test  what make and Binder install, from the package index, and the first notebook in it"
 	@echo "make binder     the link that opens this checkout's GitHub repository on mybinder.org"
 	@echo "make check      lint, format and types"
 	@echo "make lines      lines of Python per room, and the tracked bytes"
@@ -71,15 +71,20 @@ demo: $(VENV)/.has-demo
 
 # What is timed runs first, with nothing beside it, and only its files are read; everything else on all cores.
 test: $(VENV)/.has-all
+	@status=0; $(MAKE) -s test-timed || status=1; $(MAKE) -s test-rest || status=1; exit $$status
+
+test-timed: $(VENV)/.has-all
+	@$(PY) -m pytest -m "alone and not gpu and not lite" $$(grep -rl --include='test_*.py' 'mark\.alone' tests)
+
+test-rest: $(VENV)/.has-all
 	@status=0; \
-	$(PY) -m pytest -m "alone and not gpu and not lite" $$(grep -rl --include='test_*.py' 'mark\.alone' tests) || status=1; \
 	$(PY) -m pytest -m "not gpu and not alone and not lite and not installs" $(PARALLEL) || status=1; \
-	echo "left out: the site without an installation, in Chromium (make lite-test); Binder's packages, installed anew"; \
+	echo "left out: the site without an installation, in Chromium (make lite-test); what is pinned, installed anew"; \
 	echo "  (make binder-test); all predictions but a twelfth (make validate); whatever needs a GPU (make gpu-test)"; \
 	exit $$status
 
 binder-test: $(VENV)/.has-all
-	$(PY) -m pytest -m installs tests/project/test_binder.py
+	$(PY) -m pytest -m installs tests/project/test_binder.py tests/project/test_requirements.py
 
 quick: $(VENV)/.has-all
 	$(PY) -m pytest -q -m "not gpu and not alone and not slow" $(PARALLEL) tests/unit tests/project/test_architecture.py \

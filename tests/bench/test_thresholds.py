@@ -2,9 +2,13 @@
 
 from dataclasses import replace
 
+from wavesim.bench.order_choice import OrderChoice, compared_orders
 from wavesim.bench.policy_choice import PolicyChoice
+from wavesim.bench.scored_case import ScoredPrediction
 from wavesim.bench.thresholds import Bound, Threshold, thresholds_of
+from wavesim.predict.prediction import Measured
 from wavesim.predict.score_history import SetScore
+from wavesim.recordings.split import split_of
 
 MLPS = SetScore("published-mlp", 12, 2.0, 4.0, sign_agreement=0.8)
 CHOICE = PolicyChoice("published-mlp", 6, 0.83, 0.43, 6, 0)
@@ -36,6 +40,31 @@ def test_scores_and_choices_are_held_against_every_threshold_of_their_set():
         "order_agreement": "threshold",
         "mean_regret_points": "target",
     }
+
+
+def of_order(order: str, predicted: float, measured: float, noise: float = 0.2) -> ScoredPrediction:
+    name = next(f"hopper M={i}" for i in range(100) if split_of(f"hopper M={i}") == "test")
+    around = Measured(measured, measured - noise, measured + noise)
+    facts = {"source": "judged", "kind": "some", "ceil_formula": 0.0, "time_error_percent": 0.0}
+    return ScoredPrediction(
+        f"{name} {order}",
+        "row",
+        name,
+        predicted=predicted,
+        measured=around,
+        set_name="hopper-1-block",
+        **facts,
+    )
+
+
+def test_of_two_orders_the_sign_of_what_one_gains_over_the_other_and_its_size_are_thresholds():
+    right = compared_orders([of_order("row", 8.0, 9.0), of_order("grouped:4", 5.0, 5.5)])
+    assert right == OrderChoice("hopper-orders", 1, 1.0, 1.0, 1)  # 3.0 more predicted, 3.5 measured
+    wrong = compared_orders([of_order("row", 5.0, 9.0), of_order("grouped:4", 5.5, 5.5)])
+    assert wrong == OrderChoice("hopper-orders", 1, 0.0, 0.0, 1)
+    assert set(standings(thresholds_of([], [], wrong), "hopper-orders").values()) == {"missed"}
+    assert compared_orders([of_order("row", 8.0, 9.0, 1.2), of_order("grouped:4", 5.0, 5.5)]) is None  # noisy
+    assert compared_orders([of_order("row", 8.0, 9.0)]) is None
 
 
 def test_only_larger_sets_have_to_beat_no_gain_and_counted_waves():

@@ -14,7 +14,7 @@ from judging import require_finite, require_plain
 
 from wavesim.errors import RecordingError
 
-SECONDS = 30 / len(TARGETS)
+SECONDS = 12 / len(TARGETS)
 
 
 @pytest.mark.slow

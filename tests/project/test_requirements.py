@@ -155,7 +155,7 @@ def test_binder_builds_the_project_from_what_is_pinned():
     assert "setuptools" in PINS["binder/requirements.txt"]
 
 
-@pytest.mark.slow
+@pytest.mark.installs
 @pytest.mark.parametrize("file", ["requirements/demo.txt", "requirements/lock.txt"])
 def test_pip_finds_all_it_needs_in_an_empty_environment_among_the_pinned_files(file, tmp_path):
     """With hashes required, pip stops at the first need that is not pinned; so does `make setup`."""
