@@ -31,7 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "trace", type=Path, help="PyTorch-profiler JSON (or .gz), or Nsight Systems sqlite export"
     )
-    add_shared(parser, "--html", html="write the report, one self-contained page")
+    add_shared(parser, "--html", "--verbose", html="write the report, one self-contained page")
     parser.add_argument("--device", help="the device it ran on, where the profile does not say")
     parser.add_argument(
         "--depend", default="", help="numbers of pairs whose consumer reads the producer: 1,3"
@@ -82,8 +82,15 @@ def run(options: argparse.Namespace) -> int:
 
         write_report(options.html, advice, lines)
     document = {**advice_document(advice), "verdicts": [verdict.as_json() for verdict in verdicts]}
-    text = "\n".join([summary_text(advice), "", HEADING, *lines]) if lines else summary_text(advice)
+    text = summary_text(advice, is_verbose=options.verbose)
+    if options.verbose:
+        text = "\n".join([text, "", HEADING, *lines]) if lines else text
+    else:
+        text = "\n".join([text, *(whole_line(verdict.short) for verdict in verdicts if verdict.points), MORE])
     return print_result(options, document, text)
+
+
+MORE = "--verbose: all pairs, what is assumed, why; --ask: describe a pair; --html PAGE: the same drawn"
 
 
 HEADING = (

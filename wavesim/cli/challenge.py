@@ -8,12 +8,15 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from wavesim.cli.printing import complain, print_result
+from wavesim.cli.printing import print_result
+from wavesim.cli.shared_options import add_shared
 from wavesim.errors import DescriptionError
 from wavesim.safe_io.writing import require_writable, write_text
 
 # Of each action what its word is, and the option that goes with it.
 ACTIONS = {"list": ("", "csv"), "trace": ("a pair, P01 to P60", "out"), "score": ("a CSV file", "reveal")}
+
+SHOWN = 8  # pairs
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -22,6 +25,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", nargs="?", help="of trace: a pair, P01 to P60; of score: a CSV file")
     parser.add_argument("--csv", type=Path, help="with list: write a file to fill in")
     parser.add_argument("--out", type=Path, metavar="FILE.npz", help="with trace: where to write it")
+    add_shared(parser, "--verbose", verbose="with list: show all pairs")
     parser.add_argument("--reveal", action="store_true", help="with score: show every pair's measurement too")
 
 
@@ -30,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
     _require_fitting(options)
     result: dict[str, Any]
     if options.action == "list":
-        result, text = _listed(options.csv)
+        result, text = _listed(options.csv, options.verbose)
     elif options.action == "trace":
         result, text = _trace(options.what, options.out)
     else:
@@ -55,22 +59,24 @@ def _require_fitting(options: argparse.Namespace) -> None:
     require_writable(options.csv, options.out)
 
 
-def _listed(path: Path | None) -> tuple[dict[str, Any], str]:
+def _listed(path: Path | None, is_verbose: bool) -> tuple[dict[str, Any], str]:
     from wavesim.bench.challenge import pairs, source, template
 
     if path is not None:
         write_text(path, template(pairs()))
-        complain(f"{path}: a line per pair; fill in the column points")
     facts = [pair.facts() for pair in pairs()]
     lines = [
         f"{fact['pair']}  {fact['size']:<52}{_times(fact['kernel_ns']):>18}{fact['stream_ns'] / 1e3:10.1f}"
         for fact in facts
     ]
-    question = (
-        f"By how many points do row semaphores shorten each pair, tiles in row-major order ({source()})?\n"
-        "us of its kernels in one recorded run under stream sync, and of both in the median unrecorded one"
-    )
-    return {"pairs": facts}, "\n".join([question, *lines])
+    if path is not None:
+        text = f"{path}: {len(facts)} pairs; fill in the column points, then: wavesim challenge score {path}"
+        return {"pairs": facts}, text
+    shown = lines if is_verbose else lines[:SHOWN]
+    more = f"{len(lines) - len(shown)} more: --verbose; a file to fill in: --csv mine.csv"
+    question = f"How many % of stream sync's time do row semaphores save ({source()})?"
+    head = f"{'pair':<5}{'kernels, size':<52}{'us of each kernel':>18}{'both, us':>10}"
+    return {"pairs": facts}, "\n".join([question, head, *shown, *([more] if shown != lines else [])])
 
 
 def _times(kernels_ns: list[int]) -> str:

@@ -47,7 +47,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Prints the table, and draws it if asked."""
     from wavesim.comparison import compare, prediction_keys
-    from wavesim.predict.recommendation_text import answer_lines
+    from wavesim.predict.recommendation_text import answer_lines, run_line
     from wavesim.recordings.runner import find_runner
 
     require_pictures(options)
@@ -85,7 +85,8 @@ def run(options: argparse.Namespace) -> int:
         "recommended": advice.best,
         **prediction_keys(result),
     }
-    lines = [*answer_lines(advice, device.name, subject.named), "", result.table()]
+    head = answer_lines(advice, device.name, subject.named) if options.verbose else [run_line(advice)]
+    lines = [*head, "", result.table()]
     notes = result.shown_notes if options.verbose else ()
     return print_result(options, document, "\n".join([*lines, *map(whole_line, notes)]))
 

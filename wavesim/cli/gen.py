@@ -164,4 +164,4 @@ def _written(text: str, pipeline: Pipeline, plan: Plan, device: Device, out: Pat
         return text.rstrip("\n")
     write_text(out, text)
     safety = safety_of(pipeline, plan, device, carveout="full")
-    return f"{out}: {len(text.splitlines())} lines, {plan.label} of {pipeline.name}; {safety.text}"
+    return f"{out}: {len(text.splitlines())} lines, {plan.label} of {pipeline.name}\n{safety.line}"

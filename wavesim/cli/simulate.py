@@ -105,9 +105,8 @@ def run(options: argparse.Namespace) -> int:
         f"{metrics.busy_utilisation:.0%}, holding blocks {metrics.resident_utilisation:.0%}"
     )
     gain = () if plan == baseline else (f"gain {gain_text(forecast, device.name)}",)
-    safe = f"safe: {safety.short}" if safety.is_safe else safety.text
     details = (f"costs: {known.source}", f"before: {forecast.history}", *forecast.caveats, safety.text)
-    shown = (head, *gain, *verdict, f"simulated, {known.source.partition(';')[0]}", safe)
+    shown = (head, *gain, *verdict, f"simulated, {known.source.partition(';')[0]}", safety.line)
     lines = [part for line in shown for part in wrap(line, WIDTH, subsequent_indent="  ")]
     return print_result(options, document, "\n".join([*lines, *(details if options.verbose else ())]))
 

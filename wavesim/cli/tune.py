@@ -19,13 +19,12 @@ from wavesim.safe_io.bounds import listed, listed_integers
 from wavesim.safe_io.options import integer
 from wavesim.workloads.catalogue import parse_tile, workload
 
-ROWS, ALL_ROWS = 3, 12  # of the table; the second with --verbose
+ROWS, ALL_ROWS = 2, 12  # of the table; the second with --verbose
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-    from wavesim.predict.known_costs import KnownCosts
-    from wavesim.trace.trace import Trace
+    from wavesim.predict.recommendation import Recommendation
     from wavesim.tuning.ranking import TunedPlan, Tuning
 
 
@@ -75,11 +74,12 @@ def run(options: argparse.Namespace) -> int:
             results=options.results,
         ).accepting(options.accept or usual_basis(device))
     advice = replace(subject, pipeline=tuning.best.pipeline).recommended(options.accept)
-    _draw(options, subject, tuning)
-    document = tuning_json(tuning) | {"recommended": advice.best}
+    _draw(options, subject, tuning, advice)
+    document = tuning_json(tuning, advice)
     rows = options.rows or (ALL_ROWS if options.verbose else ROWS)
     notes = tuning.notes if options.verbose else ()
-    lines = [*answer_lines(advice, device.name, subject.named), "", tuning.table(rows), *notes]
+    head = answer_lines(advice, device.name, subject.named, is_brief=not options.verbose)
+    lines = [*head, "", tuning.table(rows), *notes]
     text = "\n".join(lines)
     if runner is not None and tuning.is_complete:
         measured = measure_best(tuning, runner, options.measure)
@@ -110,7 +110,7 @@ def _variants(options: argparse.Namespace, pipeline: Pipeline) -> dict[str, Pipe
     }
 
 
-def _draw(options: argparse.Namespace, subject: Subject, tuning: "Tuning") -> None:
+def _draw(options: argparse.Namespace, subject: Subject, tuning: "Tuning", advice: "Recommendation") -> None:
     """The first plans of the ranking, and the timelines of the best stream sync and of the plan to run."""
     if options.html is None and options.perfetto is None:
         return
@@ -120,38 +120,29 @@ def _draw(options: argparse.Namespace, subject: Subject, tuning: "Tuning") -> No
     stream = next(row for row in tuning.plans if row.plan.is_stream_sync)
     by_name = {row.name: row for row in (*tuning.plans[: options.rows or ALL_ROWS], tuning.best, stream)}
     shown = sorted(by_name.values(), key=lambda row: row.predicted_ns)
-    traces = {row.name: _simulated(subject, row) for row in (stream, tuning.best)}
+    traces = list({option.name: option.trace for option in (advice.tried[0], advice.option)}.values())
 
     def gain(row: "TunedPlan") -> PlanGain:
-        known = _costs(subject, row)
-        forecast = known.forecast(_simulated(subject, row), row.improvement_points)
+        known = replace(subject, pipeline=row.pipeline).costs(row.order)
+        trace = known.simulated(row.pipeline, row.plan, subject.device)
+        forecast = known.forecast(trace, row.improvement_points)
         return PlanGain(
             row.name, forecast.points, forecast.low, forecast.high, forecast.scored, row.predicted_ns
         )
 
     def figures() -> "list[Figure]":
         source = f"the best of {len(tuning.plans)} plans, simulated, {tuning.forecast.basis}"
-        return [plans_by_gain([gain(row) for row in shown], source=source), timeline(list(traces.values()))]
+        return [plans_by_gain([gain(row) for row in shown], source=source), timeline(traces)]
 
-    title = f"{tuning.workload} on {tuning.device}: {run_text(tuning)}"
-    write_pictures(options, title, list(traces.values()), tuning.best.pipeline, figures, notes=tuning.notes)
-
-
-def _costs(subject: Subject, row: "TunedPlan") -> "KnownCosts":
-    return replace(subject, pipeline=row.pipeline).costs(row.order)
+    title = f"{tuning.workload} on {tuning.device}: run {advice.best}"
+    write_pictures(options, title, traces, tuning.best.pipeline, figures, notes=tuning.notes)
 
 
-def _simulated(subject: Subject, row: "TunedPlan") -> "Trace":
-    return _costs(subject, row).simulated(row.pipeline, row.plan, subject.device)
+def tuning_json(tuning: "Tuning", advice: "Recommendation") -> dict[str, Any]:
+    """The ranking, fastest first. `recommended` is the plan to run, `run` its name in the ranking.
 
-
-def run_text(tuning: "Tuning") -> str:
-    """The fastest plan simulated that is safe enough and surely gains, and what its safety rests on."""
-    return f"fastest: {tuning.best.text}; safe by {tuning.best.safety.rests_on}"
-
-
-def tuning_json(tuning: "Tuning") -> dict[str, Any]:
-    """The ranking, best first; `run` names the fastest that is safe enough and surely gains."""
+    `fastest` names the first that is safe enough and surely gains, scored or not.
+    """
     plans = [
         {
             "plan": row.name,
@@ -162,10 +153,14 @@ def tuning_json(tuning: "Tuning") -> dict[str, Any]:
         }
         for row in tuning.plans
     ]
+    best = advice.option.plan
+    same = (row.name for row in tuning.plans if row.pipeline is tuning.best.pipeline and row.plan == best)
     return {
         "plans": plans,
         "seconds": tuning.seconds,
-        "run": tuning.best.name,
+        "recommended": advice.best,
+        "run": next(same, advice.best),
+        "fastest": tuning.best.name,
         "accept": tuning.accept,
         "left_out": dict(tuning.left_out),
         "is_complete": tuning.is_complete,

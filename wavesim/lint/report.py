@@ -17,7 +17,7 @@ from wavesim.lint.instruction import Instruction, Listing
 from wavesim.safe_io.escaping import one_line, whole_line
 
 WORST_FIRST: tuple[Verdict, ...] = ("wrong", "unknown", "warn", "right")
-WIDTH = 110
+WIDTH = 100
 INDENT = " " * 11
 LONGEST = 100  # of a quoted instruction, and of a kernel's name
 MOST_QUOTED = 6  # instructions of one finding; a page has them all

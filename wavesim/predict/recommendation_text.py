@@ -16,18 +16,28 @@ OTHERS = 3  # plans that are named beside the one to run
 ASKED_POINTS = 1.0  # an interval widened by less is not worth a question
 
 
-def answer_lines(found: Recommendation, device: str, file: str = "the description") -> list[str]:
-    """The block: at most a dozen lines of at most 100 columns. `file` describes the kernels."""
+def run_line(found: Recommendation) -> str:
+    """The plan to run, by its short word and in words."""
+    label = found.option.plan.label
+    return f"Run: {found.best}" + (f"  ({label[0].lower()}{label[1:]})" if found.best != label else "")
+
+
+def answer_lines(
+    found: Recommendation, device: str, file: str = "the description", *, is_brief: bool = False
+) -> list[str]:
+    """The block: at most a dozen lines of at most 100 columns. `file` describes the kernels.
+
+    In brief, as beside a table of plans, it leaves out the reason and the other plans.
+    """
     is_stream = found.option.plan.is_stream_sync
     rows = {
         "gain": _no_gain_text(found.forecast) if is_stream else gain_text(found.forecast, device),
         "safe": found.option.safety.short,
-        "why": found.reason,
+        "why": "" if is_brief else found.reason,
         "next": next_step(found, file),
-        "others": ", ".join(_other(found, option) for option in _others(found)),
+        "others": "" if is_brief else ", ".join(_other(found, option) for option in _others(found)),
     }
-    label = found.option.plan.label
-    lines = [f"Run: {found.best}" + (f"  ({label[0].lower()}{label[1:]})" if found.best != label else "")]
+    lines = [run_line(found)]
     for name, text in rows.items():
         lines += wrap(f"{name:<7}{text}", WIDTH, subsequent_indent=" " * 7) if text else []
     return lines

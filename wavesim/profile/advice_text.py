@@ -4,11 +4,12 @@ Example: "1. flash_fwd_kernel -> direct_copy: tile sync would save 90 us, 0.2 % 
 """
 
 from collections.abc import Sequence
+from textwrap import wrap
 
 from wavesim.profile.advice import BACK_TO_BACK_NS, Advice, Pair
 from wavesim.profile.kernel_facts import BLIND_WORDS, KernelFacts
 from wavesim.profile.pair_gain import OtherTile, Saving
-from wavesim.safe_io.escaping import whole_line
+from wavesim.safe_io.escaping import WIDTH, whole_line
 
 WORTH_SHARE = 0.005  # of the profiled time: below it no pair is worth a rewrite
 SHOWN = 12
@@ -260,15 +261,18 @@ def _times(saving: Saving, count: int) -> Saving:
     return Saving(saving.likely_ns * count, saving.low_ns * count, saving.high_ns * count)
 
 
-def summary_text(advice: Advice) -> str:
-    """The whole advice as text for a terminal."""
+def summary_text(advice: Advice, *, is_verbose: bool = True) -> str:
+    """The advice as text for a terminal; in short its findings alone."""
     profile = advice.profile
     head = (
         f"{profile.source} ({profile.profiler}): {profile.kernel_count:,} kernels on {profile.device_name}, "
         f"{milliseconds(advice.compute_ns)} in {milliseconds(profile.span_ns)}"
     )
-    lines = [head, ""]
-    lines += [f"{place}. {finding}" for place, finding in enumerate(findings(advice), start=1)]
+    told = [f"{place}. {finding}" for place, finding in enumerate(findings(advice), start=1)]
+    if not is_verbose:
+        lines = [whole_line(line) for line in (head, *map(_in_short, told))]
+        return "\n".join(part for line in lines for part in wrap(line, WIDTH, subsequent_indent="   "))
+    lines = [head, "", *told]
     rows = pair_rows(advice)
     if rows:
         lines += [
@@ -281,6 +285,12 @@ def summary_text(advice: Advice) -> str:
         lines += ["", "GEMMs in another tile:", *(f"  {line}" for line in tiles)]
     lines += ["", *profile.notes, *ASSUMPTIONS]
     return "\n".join(map(whole_line, lines))
+
+
+def _in_short(finding: str) -> str:
+    """A finding's first sentence, which says what, and its last, which says what follows."""
+    number, *sentences = finding.split(". ")
+    return ". ".join([number, *sentences[:1], *sentences[1:][-1:]])
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -47,6 +47,17 @@ class PairVerdict:
             return (f"{head}: not simulated: {self.reason}",)
         return (head, *(f"  {line}" for line in answer_lines(self.verdict, self.device)))
 
+    @property
+    def short(self) -> str:
+        """The verdict in one line."""
+        if self.verdict is None:
+            return self.text[0]
+        forecast = self.verdict.forecast
+        return (
+            f"pair {self.pair}: run {self.verdict.best}, {forecast.points:+.1f} % "
+            f"({forecast.low:+.1f} to {forecast.high:+.1f}), simulated"
+        )
+
     def as_json(self) -> dict[str, Any]:
         """As `wavesim predict --json` has it, with the pair's number."""
         if self.verdict is None:

@@ -125,6 +125,13 @@ class SafetyVerdict:
         """One line for people: "safety: rests on ..." or why the plan can deadlock."""
         return f"safety: rests on {self.rests_on}" if self.is_safe else f"safety: {self.reason}"
 
+    @property
+    def line(self) -> str:
+        """The short form as a sentence: "safe: CUDA guarantees it", "safe only if ...", or why it is not."""
+        if not self.is_safe:
+            return self.text
+        return f"safe only if {self.short}" if self.needs else f"safe: {self.short}"
+
     def is_accepted(self, accept: Basis) -> bool:
         """Whether the plan is safe on a basis at least as strong as `accept`. Raises `DescriptionError`."""
         weakest = BASES.index(require_basis(accept))

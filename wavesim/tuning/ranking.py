@@ -77,7 +77,10 @@ class Tuning:
 
     @property
     def best(self) -> TunedPlan:
-        """The plan to run: the first that rests on no more than is accepted, and gains enough for sure."""
+        """The fastest that rests on no more than is accepted and surely gains.
+
+        What to run is `recommend`'s to say: it puts no unscored guess above a scored plan.
+        """
         return best_of(self.plans, self.accept)
 
     def accepting(self, accept: str) -> "Tuning":

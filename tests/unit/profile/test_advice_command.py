@@ -99,7 +99,19 @@ def test_the_command_prints_one_json_object_with_the_agreed_names(
 
 def test_the_command_writes_the_report_and_the_pair(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     page, toml = tmp_path / "r.html", tmp_path / "p.toml"
-    arguments = ["--html", str(page), "--toml", str(toml), "--pair", "2", "--depend", "2", "--verdicts", "0"]
+    arguments = [
+        "--html",
+        str(page),
+        "--toml",
+        str(toml),
+        "--pair",
+        "2",
+        "--depend",
+        "2",
+        "--verdicts",
+        "0",
+        "--verbose",
+    ]
     assert main(["advise", str(REAL["h100"]), *arguments]) == 0
     assert "(dependent)" in capsys.readouterr().out
     html = page.read_text()
