@@ -19,8 +19,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "file",
         type=Path,
         nargs="?",
-        help="launches and waits: TOML, a launch recorder's JSON, a mirror with both, or a profile; left out "
-        "where --mirror has the launches, too",
+        help="launches and waits: TOML, a launch recorder's JSON, a mirror with both, a profile, text of "
+        "cuda-gdb (info cuda ...), NCCL's flight recorder; left out where --mirror has the launches, too",
     )
     parser.add_argument(
         "--mirror", type=Path, help="the semaphores of the process that hangs, or hung, as it mirrored them"

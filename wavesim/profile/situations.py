@@ -1,4 +1,5 @@
-"""A situation from whatever file there is: TOML, a launch recorder's JSON, a mirror, or a profile.
+"""A situation from whatever file there is: TOML, a launch recorder's JSON, a mirror, a profile, NCCL's flight
+recorder, or what cuda-gdb prints.
 
 The first bytes decide, not the name, except that TOML ends in .toml. Of a profile it is the launch
 configurations: 1,465 launches of 47 shapes on one stream become 47 operations in the order of their first
@@ -24,7 +25,9 @@ from wavesim.profile.profile import UNKNOWN_NS, LaunchShape, Profile
 from wavesim.profile.profile_file import load_profile
 from wavesim.safe_io.reading import open_data
 from wavesim.safety.hang.autopsy import Autopsy
+from wavesim.safety.hang.debugger_text import is_debugger_text, situation_of_text
 from wavesim.safety.hang.facts import SituationFacts
+from wavesim.safety.hang.flight_record import is_flight_record, situation_of_records
 from wavesim.safety.hang.mirror import MAGIC, Mirror, load_mirror
 from wavesim.safety.hang.situation import DevicePart, Situation
 from wavesim.safety.hang.situation_file import MOST_JSON_BYTES, MOST_OPERATIONS, load_situation, with_waits
@@ -151,6 +154,8 @@ def read_files(
             )
         load_mirror(mirror)  # which refuses any other file
         path, mirror = mirror, None
+    if path.is_dir():
+        return situation_of_records(path), None
     with open_data(path) as file:
         start = file.read(FIRST_BYTES)
     if not start:
@@ -175,6 +180,10 @@ def read_files(
 
 
 def _situation(path: Path, start: bytes) -> Situation:
+    if is_flight_record(start):
+        return situation_of_records(path)
+    if is_debugger_text(start):
+        return situation_of_text(path)
     if path.suffix != ".toml" and is_profile(path, start):
         return situation_of_profile(path)
     if path.suffix != ".toml" and not start.lstrip().startswith((b"{", b"[")):

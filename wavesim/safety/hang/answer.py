@@ -16,6 +16,7 @@ from wavesim.safety.hang.verdict import HangVerdict
 from wavesim.safety.hang.waits_for import Edge, blocks_text, circle_of, edges_of, unmet_text
 
 VERBS = {"wait": "waits for ", "room": "has no room beside ", "turn": "comes after "}
+LONGEST_HEAD = 100  # letters of the first line
 MOST_NAMED = 6  # in one line
 MOST_LISTED = 40  # operations in a text; the rest is counted
 RESTS_ON = {
@@ -60,13 +61,33 @@ class HangAnswer:
         return f"{'hangs whatever the device does' if verdict.is_certain else 'can hang'}: {self.why}"
 
     @property
+    def head(self) -> str:
+        """The verdict and who waits for whom in at most `LONGEST_HEAD` letters; its name where that fits."""
+        said, _, rest = self.headline.partition(": " if self.verdict.stuck is not None else "; rests on ")
+        short = (self.circle_text or rest) if self.verdict.stuck is not None else ""
+        words = ": ".join(filter(None, ("hangs always" if self.verdict.is_certain else said, short)))
+        whole = f"{self.verdict.facts.situation.name}: {words}"
+        return whole if len(whole) <= LONGEST_HEAD else _cut(words, LONGEST_HEAD)
+
+    @property
+    def _points(self) -> Sequence[str]:
+        """What the first line leaves out."""
+        name = self.verdict.facts.situation.name
+        named = [] if self.head.startswith(f"{name}: ") else [f"in {name}"]
+        if self.verdict.stuck is not None:
+            return [*named, *_named(self._reasons)]
+        return named if self.head.endswith(self.headline) else [*named, self.headline]
+
+    @property
     def why(self) -> str:
         """Who holds what and who has no room, in one line; for a safe situation what that rests on."""
-        if self.verdict.stuck is None:
-            return self.headline
+        return self.headline if self.verdict.stuck is None else "; ".join(_named(self._reasons))
+
+    @property
+    def _reasons(self) -> Sequence[str]:
         missing = self.verdict.autopsy.missing if self.verdict.autopsy else ()
         there = [*missing, *self._starved_lines(), *map(self.holder_text, self.holders)]
-        return _listed(there or [*self._late_lines()])
+        return there or [*self._late_lines()]
 
     def name(self, number: int) -> str:
         """An operation's."""
@@ -138,7 +159,8 @@ class HangAnswer:
     def _lines(self) -> Iterator[str]:
         verdict = self.verdict
         situation = verdict.facts.situation
-        yield f"{situation.name}: {self.headline}"
+        yield self.head
+        yield from (f"  - {words}" for words in self._points)
         if verdict.stuck is not None:
             yield from (f"  {line}" for line in islice(self._late_lines(), MOST_LISTED))
             if self.circle:
@@ -258,6 +280,10 @@ class HangAnswer:
         }
 
 
-def _listed(words: Sequence[str]) -> str:
+def _named(words: Sequence[str]) -> list[str]:
     more = [f"and {len(words) - MOST_NAMED:,} more"] if len(words) > MOST_NAMED else []
-    return "; ".join([*words[:MOST_NAMED], *more])
+    return [*words[:MOST_NAMED], *more]
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 3].rstrip()}..."

@@ -144,15 +144,16 @@ class Pools:
     ) -> tuple[int, tuple[tuple[str, ...], ...]] | None:
         """Whether a cooperative launch can be kept from finding room for all its blocks at once.
 
-        No more is lost than the sum of what each waiting block takes, rounded up to blocks of the head.
+        No more is lost than the sum of what each waiting block takes, rounded up to blocks of the head. Each
+        may take it from a cluster of its own, which then finds no place.
         """
-        mine = self.footprint(head)
+        mine, cluster = self.footprint(head), self._operations[head].cluster
         lost = sum(
             count * min(mine.blocks_per_sm, _displaced(self.footprint(number), mine))
             for number, count in waiting.items()
         )
-        lost = min(lost, mine.blocks_per_sm * device.sm_count)
-        is_full = mine.blocks_per_sm * device.sm_count - lost < self.size(head)
+        places = mine.blocks_per_sm * (device.sm_count // cluster)
+        is_full = (places - min(lost, places)) * cluster < self.size(head)
         return (device.sm_count, ()) if is_full else None
 
     def spread(self, pool: Pool, blocks: Sequence[tuple[int, int]]) -> tuple[list[SmGroup], dict[int, int]]:

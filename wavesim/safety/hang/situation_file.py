@@ -229,6 +229,7 @@ def _operation_document(operation: StreamOperation) -> dict[str, Any]:
         "after": list(operation.after),
         "host_after": list(operation.host_after),
         "after_start": list(operation.after_start),
+        "lazy": operation.is_lazy,
     } | (kernel if operation.is_kernel else {})
 
 

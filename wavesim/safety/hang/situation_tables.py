@@ -81,6 +81,7 @@ def operation_of(table: DescriptionTable, parts: Sequence[DevicePart]) -> Stream
         trigger=table.word("trigger", get_args(Trigger)) or "end",
         after=tuple(texts_of(table, "after")),
         host_after=tuple(texts_of(table, "host_after")),
+        is_lazy=bool(table.optional("lazy", bool)),
         after_start=tuple(texts_of(table, "after_start")),
     )
     if operation.is_kernel:

@@ -9,12 +9,13 @@ event that all workers have started they cannot, wherever a block is issued wher
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import permutations
 
 from wavesim.safety.hang.autopsy import Autopsy
 from wavesim.safety.hang.bound import StuckBound, TooManyKernelsError
 from wavesim.safety.hang.certain import hopeless
 from wavesim.safety.hang.facts import SituationFacts
-from wavesim.safety.hang.situation import Situation
+from wavesim.safety.hang.situation import BlockWait, Situation
 from wavesim.safety.hang.stuck import ORDERLY, PROMISED, ROOMY, Stuck, StuckSearch, TooManyStatesError
 from wavesim.safety.verdict import Assumption, Basis
 from wavesim.sim.streams.stream_order import LEGACY, StreamOperation
@@ -143,10 +144,14 @@ def remedies_of(situation: Situation) -> tuple[str, ...]:
     if len(situation.operations) > MOST_TRIED:
         return ()
     changes = (
+        *_of_loading(situation),
         *_of_carveouts(situation),
         *_of_streams(situation),
         *_of_launches(situation),
         *_of_order(situation),
+        *_of_one_order(situation),
+        *_of_sizes(situation),
+        *_of_waits(situation),
     )
     return tuple(words for words, changed in changes if _is_safe(changed))[:MOST_SAID]
 
@@ -219,6 +224,94 @@ def _of_order(situation: Situation) -> Iterator[tuple[str, Situation]]:
 
 
 def _is_tied(operation: StreamOperation, others: Sequence[StreamOperation]) -> bool:
-    return any((operation.after, operation.host_after, operation.after_start)) or any(
+    return _comes_after_others(operation) or any(
         operation.name in (*each.after, *each.host_after, *each.after_start) for each in others
     )
+
+
+def _of_loading(situation: Situation) -> Iterator[tuple[str, Situation]]:
+    lazy = [operation.name for operation in situation.operations if operation.is_lazy]
+    if lazy:
+        loaded = [replace(operation, is_lazy=False) for operation in situation.operations]
+        words = (
+            f"load {' and '.join(lazy)} before anything waits: CUDA_MODULE_LOADING=EAGER, or a first launch"
+        )
+        yield words, replace(situation, operations=loaded)
+    for number, operation in enumerate(situation.operations):
+        if operation.host_after:
+            changed = [*situation.operations]
+            changed[number] = replace(operation, host_after=())
+            words = f"launch {operation.name} before the host waits for {' and '.join(operation.host_after)}"
+            yield words, replace(situation, operations=changed)
+
+
+def _of_sizes(situation: Situation) -> Iterator[tuple[str, Situation]]:
+    """A grid of no more blocks than fit at once, as a persistent kernel has: the largest that is safe."""
+    pools = SituationFacts(situation).pools
+    for number, operation in enumerate(situation.operations):
+        if not operation.is_kernel or _is_counted(situation, operation):
+            continue
+        most = pools.capacity(number)
+        left = [most - pools.size(other) for other in range(len(pools.of)) if other != number]
+        for share in sorted({most, most // 2, *left}, reverse=True):
+            blocks = share // operation.cluster * operation.cluster
+            changed = [*situation.operations]
+            changed[number] = replace(operation, blocks=blocks)
+            if 0 < blocks < operation.blocks and _is_safe(replace(situation, operations=changed)):
+                words = f"launch at most {blocks:,} blocks of {operation.name}, which take several tiles each"
+                yield words, replace(situation, operations=changed)
+                break
+
+
+def _of_one_order(situation: Situation) -> Iterator[tuple[str, Situation]]:
+    """On several GPUs: one stream each, in an order in which nobody waits for who comes later."""
+    operations = situation.operations
+    if len({operation.device for operation in operations}) < 2:
+        return
+    for order in permutations(range(len(operations))):
+        one_stream = [replace(operations[i], stream="one", is_blocking=False) for i in order]
+        changed = replace(situation, operations=one_stream)
+        if not any(map(_comes_after_others, one_stream)) and _is_safe(changed):
+            names = ", ".join(operation.name for operation in one_stream)
+            yield f"launch on one stream of each GPU, everywhere in one order: {names}", changed
+            return
+
+
+def _comes_after_others(operation: StreamOperation) -> bool:
+    return any((operation.after, operation.host_after, operation.after_start))
+
+
+def _is_counted(situation: Situation, operation: StreamOperation) -> bool:
+    """Whether somebody counts its blocks, so that fewer would not do."""
+    posted = any(post.producer == operation.name for each in situation.semaphores for post in each.posts)
+    return posted or any(wait.producer == operation.name and wait.blocks != "all" for wait in situation.waits)
+
+
+def _of_waits(situation: Situation) -> Iterator[tuple[str, Situation]]:
+    """A wait less, or for the start instead of the end; posts that were forgotten."""
+    for number, wait in enumerate(situation.waits):
+        others = [*situation.waits[:number], *situation.waits[number + 1 :]]
+        if wait.semaphore:
+            yield from _of_posts(situation, wait)
+            continue
+        if wait.until == "end":
+            sooner = [*others[:number], replace(wait, until="start"), *others[number:]]
+            words = (
+                f"let {wait.waiter} wait until {wait.producer} has started or posted, not until it has ended"
+            )
+            yield words, replace(situation, waits=sooner)
+        yield f"leave out {wait.waiter}'s wait for {wait.producer}", replace(situation, waits=others)
+
+
+def _of_posts(situation: Situation, wait: BlockWait) -> Iterator[tuple[str, Situation]]:
+    for number, semaphore in enumerate(situation.semaphores):
+        if semaphore.name != wait.semaphore:
+            continue
+        others = [*situation.semaphores[:number], *situation.semaphores[number + 1 :]]
+        early = replace(semaphore, posts=[replace(post, until="start") for post in semaphore.posts])
+        if early != semaphore:
+            words = f"post {semaphore.name} before its producers wait, not at their end"
+            yield words, replace(situation, semaphores=[*others, early])
+        whole = replace(semaphore, initial=wait.value)
+        words = f"post {semaphore.name} {wait.value:,} times, as often as {wait.waiter} waits for"
+        yield words, replace(situation, semaphores=[*others, whole])

@@ -30,7 +30,8 @@ class StreamOperation:
     all blocks of the operation before it in its stream have triggered: at their `trigger`, "start" or "end".
     `after`: operations that end first, by an event; `host_after`: the host waits for their end before it
     makes this launch and all later ones of its process. `after_start`: its turn comes once all blocks of
-    these have started, as behind a wait-kernel.
+    these have started, as behind a wait-kernel. `is_lazy`: its code is not loaded yet, and the launch loads
+    it, for which CUDA may wait until all that its process has launched on the device has ended.
     """
 
     name: str
@@ -50,6 +51,7 @@ class StreamOperation:
     after: Sequence[str] = ()
     host_after: Sequence[str] = ()
     after_start: Sequence[str] = ()
+    is_lazy: bool = False
 
     @property
     def is_kernel(self) -> bool:
@@ -122,16 +124,21 @@ class StreamOrder:
             *self._across(place, operation),
             *self._named(operation.after),
         }
-        if operation.host_after:
-            self.host_waits[number] = HostWait(
-                self._named(operation.host_after), self._host.get(operation.process)
-            )
+        if ended_before := self._named(operation.host_after) | self._loaded_after(operation, number):
+            self.host_waits[number] = HostWait(ended_before, self._host.get(operation.process))
             self._host[operation.process] = number
         if not is_early:
             before.clear()
         before.append(number)  # behind an early start both may still run: what comes next waits for both
         started |= self._named(operation.after_start)
         return Turn(frozenset(ended), frozenset(started - ended), self._host.get(operation.process))
+
+    def _loaded_after(self, operation: StreamOperation, number: int) -> frozenset[int]:
+        earlier = range(number if operation.is_lazy else 0)
+        place = (operation.process, operation.device)
+        return frozenset(
+            i for i in earlier if (self._operations[i].process, self._operations[i].device) == place
+        )
 
     def _triggers_early(self, number: int) -> bool:
         before = self._operations[number]

@@ -65,7 +65,7 @@ def written(folder, *values, **more):
 def test_a_consumer_that_fills_the_gpu_is_named(tmp_path):
     answer = HangAnswer(verdict_on(written(tmp_path, [0] * 8, [0, 132])))
     text = "\n".join(answer.lines)
-    assert "hangs: 0 of 192 blocks of gemm1 find room" in text
+    assert "  - 0 of 192 blocks of gemm1 find room" in text
     assert "132 of 384 blocks of gemm2 hold 132 of 132 SMs" in text
     assert "gemm2 waits for gemm1; gemm1 has no room beside gemm2" in text
     assert "gemm1: 0 of 192 blocks have started" in text

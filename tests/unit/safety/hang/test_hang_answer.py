@@ -43,7 +43,7 @@ def test_where_waiting_blocks_leave_room_it_rests_on_an_idle_gpu():
     assert (
         found.verdict.needed_sms == 51
     )  # two of the 100 blocks to an SM, and room for one of the producer's
-    assert "leaves 51 SMs" in found.lines[0]
+    assert "leaves 51 SMs" in found.lines[1]
 
 
 def test_what_is_not_known_is_not_called_safe():
