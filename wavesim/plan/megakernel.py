@@ -83,7 +83,7 @@ class Megakernel(Schedule):
 
     @property
     def caveat(self) -> str:
-        return "its constants are those of a sketch without attention, of one row"
+        return "its constants are fitted to steps of one sequence; more rows are a guess"
 
     @property
     def why_safe(self) -> str:

@@ -30,8 +30,8 @@ class StageReport:
     """A stage of a megakernel, means over the SMs that have items of it.
 
     `time_ns`: from the last post of the stage before to its own. `wait_ns`: for that stage; `stall_ns`: for
-    bytes that were not in the ring; `ring_bytes`: in the ring when the SM began. `roof_ns`: what reading
-    `bytes` once takes at the memory's full rate.
+    bytes that were not in the ring; `ring_bytes`: in the ring when the SM began. `roof_ns`: what a kernel
+    takes that only reads `bytes`.
     """
 
     stage: str
@@ -144,7 +144,7 @@ def _reports(stream: WeightStream, costs: MegakernelCosts) -> Iterator[StageRepo
             stall_ns=round(sum(t.stall for entries in own for _, t in entries) / len(own) / groups / PS),
             ring_bytes=round(sum(levels) / max(1, len(levels))),
             bytes=size,
-            roof_ns=round(size / costs.dram_bytes_per_s * 1e9),
+            roof_ns=round(size / (costs.read_bytes_per_s or costs.dram_bytes_per_s) * 1e9),
         )
         before = end
 

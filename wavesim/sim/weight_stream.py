@@ -63,14 +63,8 @@ class WeightStream:
 
     def __init__(self, lists: WorkLists, costs: MegakernelCosts, *, waits: bool = True) -> None:
         self.lists, self.waits = lists, waits
-        self._dram_ps, self._l2_ps, self._take_ps = (
-            PS * 1e9 / rate
-            for rate in (
-                costs.dram_bytes_per_s,
-                costs.l2_bytes_per_s / len(lists.items),
-                costs.consume_bytes_per_s,
-            )
-        )
+        rates = (costs.dram_bytes_per_s, costs.activation_bytes_per_s, costs.consume_bytes_per_s)
+        self._dram_ps, self._activation_ps, self._take_ps = (PS * 1e9 / rate for rate in rates)
         names = ("latency_ns", "stage_ns", "item_ns", "post_ns")
         self._latency, self._stage, self._item, self._post = (PS * getattr(costs, name) for name in names)
         self.sms = [
@@ -139,14 +133,17 @@ class WeightStream:
         begins = max(ready, free)
         if is_new:
             sm.entries.append(StageEntry(item.stage, begins, len(sm.freed)))
-        activations = self.lists.pipeline.stages[item.stage].work.awaited_bytes(item.z)
-        sm.place, begins = (
-            (item.stage, item.z),
-            begins + round(activations * self._l2_ps) + is_new * self._stage,
-        )
+        loads = round(self._activation_bytes(item) * self._activation_ps)
+        sm.place, begins = (item.stage, item.z), begins + loads + is_new * self._stage
         sm.begun = dict.fromkeys(range(len(sm.groups)), (free, max(0, ready - free)))
         sm.groups = [begins] * len(sm.groups)
         return True
+
+    def _activation_bytes(self, item: WorkItem) -> int:
+        """Of an item's stage and split: of each split of the stage before, whose sums the reader adds up."""
+        stages = self.lists.pipeline.stages
+        parts = 1 if item.wait == NOTHING else stages[item.wait].grid.z
+        return parts * stages[item.stage].work.awaited_bytes(item.z)
 
     def _take_chunk(self, sm: StreamingSm) -> None:
         """One group takes a chunk; all share what the SM takes per second. The last chunk ends the item."""

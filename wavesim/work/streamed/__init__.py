@@ -26,7 +26,7 @@ class StreamedProduct(TiledWork):
 
     Operands: x (m, k), weight (n, k), out (m, columns), and where it has them norm_weight (1, k), bias (1, n)
     and residual, as out. Tile (x, 0) is `tile_n` rows of the weights; of its K every split has a part, and
-    the last split to finish adds up. A norm is folded into the load of x, which every tile then reads whole.
+    who reads the output adds them up. A norm is folded into the load of x, which every tile then reads whole.
     A gated activation makes one output of each pair of rows, gate and value interleaved.
     """
 

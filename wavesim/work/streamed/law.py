@@ -15,7 +15,9 @@ from wavesim.work.law import CostLaw
 class MegakernelCosts(CostLaw):
     """What the simulation of a megakernel needs to know of kernel and device.
 
-    - `dram_bytes_per_s`: of all SMs together. `l2_bytes_per_s`: the same, of activations.
+    - `dram_bytes_per_s`: of all SMs together, through rings; `read_bytes_per_s`: of a kernel that only reads,
+      the roof, by default the same.
+    - `activation_bytes_per_s`: at which an SM loads what a stage before has made.
     - `latency_ns`: from the issue of a bulk copy to its arrival in the ring, at full load.
     - `consume_bytes_per_s`: what the warps of an SM take out of a full ring.
     - `stage_ns`: of an SM, between its last item of a stage and its first of the next: barriers, activations.
@@ -26,16 +28,17 @@ class MegakernelCosts(CostLaw):
 
     section: ClassVar[str] = "megakernel"
     elsewhere: ClassVar[Mapping[str, str]] = {
-        "l2_bytes_per_s": "l2.bytes_per_s",
         "post_ns": "semaphore.latency_ns",
         "setup_ns": "overheads.setup_ns",
+        "read_bytes_per_s": "memory.dram_bytes_per_s",
     }
 
     dram_bytes_per_s: float
-    l2_bytes_per_s: float
     latency_ns: int
     consume_bytes_per_s: float
     stage_ns: int
     item_ns: int
+    activation_bytes_per_s: float
     post_ns: int
     setup_ns: int = 0
+    read_bytes_per_s: float = 0.0
