@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterable, Iterator
 from wavesim.errors import WavesimError
 
 START_S = 0.05  # what was asked for is drawn first
+TELL_S = 0.4  # between two drawings of what is known by then
 BETWEEN_S = 0.01  # in which a slider's message is answered
 
 
 class Ahead:
-    """`compute(setting)` for each, in a thread; `tell()` on the event loop after each."""
+    """`compute(setting)` for each, in a thread; now and then, and in the end, `tell()` on the event loop."""
 
     def __init__(self, compute: Callable[[int], object], tell: Callable[[], None]) -> None:
         self._compute, self._tell = compute, tell
@@ -41,8 +42,14 @@ class Ahead:
     def _run(self, left: Iterator[int], round_: int) -> None:
         assert self._loop is not None
         time.sleep(START_S)
-        while round_ == self._round and not self._loop.is_closed() and self._next(left):
-            self._loop.call_soon_threadsafe(self._told, round_)
+        told_s = time.monotonic()
+        while round_ == self._round and not self._loop.is_closed():
+            is_done = not self._next(left)
+            if is_done or time.monotonic() - told_s > TELL_S:
+                told_s = time.monotonic()
+                self._loop.call_soon_threadsafe(self._told, round_)
+            if is_done:
+                return
             time.sleep(BETWEEN_S)
 
     def _turn(self, left: Iterator[int], round_: int) -> None:

@@ -74,14 +74,17 @@ class Picture {
   }
 
   fit() {
+    if (!this.root.clientWidth || !this.root.isConnected) return;
     const width = Math.max(MIN_WIDTH, Math.floor(this.root.clientWidth));
-    if (width === this.width || !this.root.isConnected) return;
+    if (width === this.width && !this.isLate) return;
     this.width = width;
     this.draw();
   }
 
+  // Out of sight nothing is drawn, until it is seen again.
   draw() {
-    if (!this.width) return;
+    this.isLate = !this.root.clientWidth;
+    if (!this.width || this.isLate) return;
     this.paint(new CanvasPen(this.canvas, this.width, this.size(this.width), pageTheme()));
     this.canvas.setAttribute("aria-label", this.label());
     this.canvas.dataset.drawn = String(++this.drawn);
