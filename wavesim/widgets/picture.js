@@ -84,6 +84,8 @@ class Picture {
   // Out of sight nothing is drawn, until it is seen again.
   draw() {
     this.isLate = !this.root.clientWidth;
+    // For an instant, as while JupyterLab changes its theme, no observer tells the end of that.
+    if (this.isLate) requestAnimationFrame(() => this.isLate && this.root.clientWidth && this.draw());
     if (!this.width || this.isLate) return;
     this.paint(new CanvasPen(this.canvas, this.width, this.size(this.width), pageTheme()));
     this.canvas.setAttribute("aria-label", this.label());
