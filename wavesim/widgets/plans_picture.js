@@ -94,7 +94,7 @@ function drawBusy(pen, panels, span, { busy: top, ground, scale: { left, right, 
   pen.text(left - 8, ground - high + 4, side.left > 50 ? "100 %" : "all", { size: 11, color: theme.muted, align: "right" });
   pen.text(left - 8, ground - high / 2 + 4, "busy", { size: 11, color: theme.muted, align: "right" });
   const upto = Math.min(right, left + (Math.min(until, span[1]) - span[0]) * perNs);
-  pen.clipped([left, upto], () => panels.forEach((panel, index) => {
+  const curves = () => panels.forEach((panel, index) => {
     const isLast = index === panels.length - 1;
     const shown = panel.gain?.kind === "bad" ? theme.bad : theme.good; // as its end line in the panel
     const [colour, dash] = isLast ? [shown, []] : [theme.muted, [7, 6]];
@@ -106,7 +106,10 @@ function drawBusy(pen, panels, span, { busy: top, ground, scale: { left, right, 
     });
     if (isLast) pen.path([...points, [left - span[0] * perNs, ground]], { fill: `${colour}22` });
     pen.path(points, { stroke: colour, line: 1.8, dash });
-  }));
+  });
+  const isWhole = until >= span[1] && span[0] <= 0 && panels.every(({ makespan }) => makespan <= span[1]);
+  if (isWhole) curves();
+  else pen.clipped([left, upto], curves);
 }
 
 // A scene's panels, unpacked, with their SMs sorted by what they do where there are many.
