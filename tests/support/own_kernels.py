@@ -29,6 +29,8 @@ from wavesim_gpu.driver.functions import GENERATED
 from wavesim_gpu.driver.kernel_sources import ROOT
 from wavesim_gpu.kernels.attention.head_product import HeadProducts
 from wavesim_gpu.kernels.backends import backend_of
+from wavesim_gpu.kernels.decode.decode_launch import SOURCE as DECODE_STEP
+from wavesim_gpu.kernels.decode.shape import DecodeShape
 from wavesim_gpu.kernels.elementwise import elementwise
 from wavesim_gpu.kernels.gemm.sm90.gemm_sm90 import ChainedHopper
 from wavesim_gpu.run import control, timing
@@ -187,6 +189,7 @@ OWN = {
     ),
     "portable convolution streams+tile": _stage_of(conv_chain(3, tile_k=32), "streams+tile", "conv2"),
     **dict(_foreign()),
+    "decode step": OwnCode(DECODE_STEP, (), DecodeShape(2048, 8192, 32, 8, 64).tuned().header(), ("sm_90a",)),
     "synchronised example": _example(),
     "plain example": OwnCode(EXAMPLES / "plain_pair.cu"),
     "wait-kernel": OwnCode(control.SOURCE),

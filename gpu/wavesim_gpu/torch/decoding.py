@@ -50,12 +50,12 @@ def decode(model: nn.Module, *, batch: int = 1, max_length: int = 2048) -> "Deco
 
 
 class DecodeStep:
-    """A model's decode step and its cache.
+    """A model's decode step and its cache. Its launches must follow each other, on one stream or ordered.
 
-    `tokens` (batch, int64), `positions` (batch, int32) and `logits` (batch, vocabulary, bf16) stay where
-    they are, so that a CUDA graph may capture `launch` or a call. `keys` and `values` are one tensor a
-    layer, (batch, key heads, max_length, head size). A step that waited longer than its limit gives NaN,
-    and so do all behind it until `check` raises.
+    `tokens` (batch, int64), `positions` (batch, int32) and `logits` (batch, vocabulary, bf16) stay where they
+    are, so that a CUDA graph may capture `launch` or a call. `keys` and `values` are one tensor a layer,
+    (batch, key heads, max_length, head size). A step that waited longer than its limit gives NaN, and so do
+    all behind it until `check` raises.
     """
 
     def __init__(self, parts: DecoderParts, batch: int, max_length: int, build: Build | None = None) -> None:
