@@ -5,11 +5,8 @@ a barrier of the block before each tile of A. What its author knows of it become
 seen it in a profiler knows grids, registers and shared memory: `seen()`.
 """
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import cache
-from pathlib import Path
 from typing import Any, Literal
 
 from wavesim.errors import DescriptionError
@@ -22,7 +19,6 @@ from wavesim.plan.plan import Plan
 from wavesim.work.gemm import Gemm
 from wavesim.work.gemm.reads import gemm_rows
 
-LIST = Path(__file__).parent / "lists" / "foreign.toml"
 THREADS = 256
 SOFTMAX_ROWS, SOFTMAX_THREADS = 16, 256
 PADDING, HALF = 8, 2  # elements behind a row in shared memory; bytes of an fp16
@@ -162,9 +158,3 @@ def _name(pair: ForeignPair) -> str:
         f"foreign {consumer} {sizes} {tiles} depth {pair.pipeline_depth}{waits}{persistent} "
         f"{pair.blocks_per_sm}/SM {pair.order}"
     )
-
-
-@cache
-def all_pairs() -> tuple[ForeignPair, ...]:
-    """Those of the list."""
-    return tuple(map(pair_of, tomllib.loads(LIST.read_text(encoding="utf-8"))["case"]))

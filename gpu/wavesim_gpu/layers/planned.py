@@ -117,10 +117,6 @@ class PlannedMlp:
         if status:
             self._run_in_own_context(call, status)
 
-    def forget_addresses(self) -> None:
-        """Parameters are made anew for every address: for measuring what that takes."""
-        self._ready.clear()
-
     def explain(self, result: Any, limit_ns: int) -> DeadlockError:
         """What an error buffer of a call says."""
         return self._sync.deadlock(result, limit_ns)

@@ -77,11 +77,6 @@ class Rounds:
     times_ns: list[int]
     clocks_ghz: list[float]
 
-    @property
-    def kilocycles(self) -> list[float]:
-        """Thousand SM cycles per round."""
-        return [ns * ghz / 1000 for ns, ghz in zip(self.times_ns, self.clocks_ghz, strict=True)]
-
 
 def interleaved_ns(contenders: Sequence[Contender], rounds: int) -> list[list[int]]:
     """Nanoseconds per contender and round; each round is in an order of its own."""
