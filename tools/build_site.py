@@ -5,6 +5,7 @@ with its docstring, build/site/notebooks/ each notebook as it ran. A link that l
 """
 
 import argparse
+import inspect
 import logging
 import re
 import shutil
@@ -19,7 +20,8 @@ from mkdocs.commands.build import build
 from mkdocs.config import load_config
 from pygments.formatters import HtmlFormatter
 
-from check_links import dead_links
+import wavesim
+from check_links import dead_links, pictures_without_text
 
 ROOT = Path(__file__).parent.parent
 # Where a file of the repository lies in the site; all of docs/ lies at its top.
@@ -106,6 +108,7 @@ NAV: list[Any] = [
     },
     {
         "Project": [
+            {"What is stable": "stability.md"},
             {"Glossary": "GLOSSARY.md"},
             {"Contributing": "CONTRIBUTING.md"},
             {"Security": "SECURITY.md"},
@@ -177,7 +180,7 @@ def write_pages(source: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
     shutil.copytree(ROOT / "docs" / "images", source / "images")
-    for name in ("docs/pair.toml", "tools/site.css", "docs/course/quiz.html"):
+    for name in ("docs/pair.toml", "docs/decode.toml", "tools/site.css", "docs/course/quiz.html"):
         shutil.copy(ROOT / name, source / name.split("/", 1)[1])
     light, dark = HtmlFormatter().get_style_defs(".highlight"), HtmlFormatter(style="github-dark")
     styles = f"{light}\n{dark.get_style_defs('[data-bs-theme=dark] .highlight')}\n"
@@ -200,7 +203,22 @@ def write_reference(source: Path) -> list[dict[str, str]]:
             name = part.removeprefix("wavesim.")
             (folder / f"{name}.md").write_text(text, encoding="utf-8")
             contents.append({part: f"api/{name}.md"})
-    return contents
+    (folder / "names.md").write_text(_public_names(), encoding="utf-8")
+    return [{"Public names": "api/names.md"}, *contents]
+
+
+def _public_names() -> str:
+    """A table of what `wavesim` exports: each name, and the first sentence of its docstring."""
+    rows = ["# Public names", "", f"`from wavesim import ...`: {len(wavesim.__all__)} names.", ""]
+    rows += ["| name | what it is |", "| --- | --- |"]
+    for name in sorted(wavesim.__all__, key=str.lower):
+        value = getattr(wavesim, name)
+        module = sys.modules[value.__module__]
+        has_page = hasattr(value, "__qualname__") and not hasattr(module, "__path__")  # no package's own
+        home = f"{module.__name__}.{name}" if has_page else ""
+        text = " ".join((inspect.getdoc(value) or "").partition("\n\n")[0].split())
+        rows.append(f"| {f'[`{name}`][{home}]' if home else f'`{name}`'} | {text.replace('|', ' or ')} |")
+    return "\n".join(rows) + "\n"
 
 
 def write_notebooks(source: Path, *, is_executed: bool) -> None:
@@ -243,9 +261,10 @@ def main() -> None:
     folders = {"docs_dir": str(source), "site_dir": str(options.out.resolve())}
     build(load_config(str(ROOT / "mkdocs.yml"), nav=nav, **folders))
     weigh_search(options.out)
-    dead = dead_links(options.out)
-    print(*dead, f"{options.out}: {time.monotonic() - began:.0f} s, {len(dead)} dead links", sep="\n")  # noqa: T201
-    sys.exit(1 if dead else 0)
+    dead, untold = dead_links(options.out), pictures_without_text(options.out)
+    counts = f"{len(dead)} dead links, {len(untold)} pictures without text"
+    print(*dead, *untold, f"{options.out}: {time.monotonic() - began:.0f} s, {counts}", sep="\n")  # noqa: T201
+    sys.exit(1 if dead or untold else 0)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Dead links within a built site: to a file that is not there, or to an anchor that its page lacks.
+"""Dead links within a built site: to a file that is not there, or to an anchor that its page lacks. And
+pictures without a text for readers who do not see them.
 
 Example: `dead_links(Path("build/site"))` is ["index.html: the-model.html#gone"]. Links to other sites are not
 followed.
@@ -19,8 +20,11 @@ class _Page(HTMLParser):
         super().__init__()
         self.links: list[str] = []
         self.anchors: set[str] = {"", "top"}
+        self.untold: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "img" and not dict(attrs).get("alt"):
+            self.untold.append(dict(attrs).get("src") or "a picture")
         for name, value in attrs:
             if name in LINKS and value:
                 self.links.append(value.split()[0] if name == "srcset" else value)
@@ -45,6 +49,13 @@ def dead_links(site: Path) -> list[str]:
         for link in _page(path).links
         if not _leads_somewhere(link, path)
     ]
+
+
+def pictures_without_text(site: Path) -> list[str]:
+    """`page: picture` for every picture without an `alt`."""
+    root = site.resolve()
+    pages = {path.relative_to(root).as_posix(): _page(path) for path in sorted(root.rglob("*.html"))}
+    return [f"{name}: {picture[:80]}" for name, page in pages.items() for picture in page.untold]
 
 
 def _leads_somewhere(link: str, page: Path) -> bool:

@@ -17,11 +17,11 @@ def run_docs(*arguments: object) -> subprocess.CompletedProcess[str]:
     )
 
 
-def dead_links_of(site: Path) -> list[str]:
+def told_by(check: str, site: Path) -> list[str]:
     tools = str(ROOT / "tools")
     code = (
         f"import sys; from pathlib import Path; sys.path.insert(0, {tools!r})\n"
-        f"from check_links import dead_links; print(*dead_links(Path({str(site)!r})), sep='\\n')"
+        f"from check_links import {check}; print(*{check}(Path({str(site)!r})), sep='\\n')"
     )
     done = run_docs("-c", code)
     assert done.returncode == 0, done.stderr
@@ -37,12 +37,19 @@ def test_a_link_to_a_file_or_an_anchor_that_is_not_there_is_named(tmp_path):
         '<a href="#nowhere">3</a><a href="sub/c.html">4</a><source srcset="b.png 2x">'
     )
     (tmp_path / "sub" / "b.html").write_text('<p id="there"></p><a href="../index.html#away">5</a>')
-    assert dead_links_of(tmp_path) == [
+    assert told_by("dead_links", tmp_path) == [
         "index.html: #nowhere",
         "index.html: sub/c.html",
         "index.html: b.png",
         "sub/b.html: ../index.html#away",
     ]
+
+
+def test_a_picture_without_text_is_named(tmp_path):
+    (tmp_path / "index.html").write_text(
+        '<img src="a.png" alt="waves"><img src="b.png"><img src="c.png" alt="">'
+    )
+    assert told_by("pictures_without_text", tmp_path) == ["index.html: b.png", "index.html: c.png"]
 
 
 def test_the_site_builds_strictly_with_all_pages_notebooks_and_docstrings_and_fetches_nothing(tmp_path):

@@ -18,7 +18,7 @@ from wavesim.safe_io.bounds import bounded_text, shown
 from wavesim.work.description.reader import load_description
 from wavesim_gpu.trial.user_model import LONGEST_NAME, module_of, told
 
-STREAM = "stream"
+STREAM, TOML = "stream", ".toml"
 ADVICE = (
     "it defines `description` (a path or a Pipeline), `producer()` and `consumer()`, which enqueue a kernel "
     "each, `plans` (plan: function), `check()`, and `clear()` if outputs can be cleared"
@@ -54,10 +54,18 @@ class UserPair:
 
 
 def load_user_pair(place: str) -> UserPair:
-    """Runs the file. Raises `DescriptionError` in one line for whatever is missing or wrong."""
+    """Runs the file, or the Python file beside a description. Raises `DescriptionError` in one line."""
     bounded_text("FILE", place, LONGEST_NAME, "pair.py")
+    given = None
+    if place.endswith(TOML):
+        given, place = Path(place).absolute(), f"{place.removesuffix(TOML)}.py"
+        if not Path(place).is_file():
+            raise DescriptionError(
+                f"{given.name} describes kernels, and {place} beside it has to launch them: it needs "
+                "`producer()`, `consumer()`, `plans` and `check()`; `wavesim predict` only predicts"
+            )
     module = told(place, lambda: module_of(place))
-    description = _attribute(module, place, "description")
+    description = given or _attribute(module, place, "description")
     device, kernel_ns = None, {}
     if isinstance(description, str | Path):
         read = load_description(_beside(place, Path(description)))

@@ -40,6 +40,17 @@ def test_stream_sync_is_one_kernel_after_the_other_and_the_plans_are_the_files(f
     assert pair.plans["tile grouped:4"][0].order.name == "grouped:4"
 
 
+def test_a_description_is_tried_with_the_python_file_beside_it(file):
+    toml = file.with_suffix(".toml")
+    toml.write_text(PAIR.read_text().replace("gemm1", "mine"))
+    file.write_text(FILE.replace("description = ", "unused = "))
+    pair = load_user_pair(str(toml))
+    assert pair.pipeline.stages[0].name == "mine"
+    file.unlink()
+    with pytest.raises(DescriptionError, match="beside it has to launch them: it needs `producer"):
+        load_user_pair(str(toml))
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
