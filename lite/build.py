@@ -8,10 +8,12 @@ import name, so that a cell's `from wavesim import ...` is all that a notebook n
 
 import argparse
 import json
+import re
 import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Collection
 from pathlib import Path
 
 from browser_lock import add_wheels
@@ -207,11 +209,31 @@ def write_lock(pyodide: Path, wheels: list[Path], out: Path) -> None:
         sys.exit(f"the site lacks {', '.join(missing)}; run make lock")
 
 
+# A link of a notebook to another one.
+LINK = re.compile(r"\[(?P<words>[^\]]+)\]\((?P<name>\d\d_\w+\.ipynb)\)")
+
+
 def copy_notebooks(folder: Path) -> None:
-    """The notebooks that lite/notebooks.txt names, with solutions."""
+    """The notebooks that lite/notebooks.txt names; a link to one that is not there becomes a sentence."""
     folder.mkdir(parents=True)
-    for name in (LITE / "notebooks.txt").read_text(encoding="utf-8").split():
-        shutil.copy(ROOT / "notebooks" / name, folder)
+    names = (LITE / "notebooks.txt").read_text(encoding="utf-8").split()
+    for name in names:
+        text = (ROOT / "notebooks" / name).read_text(encoding="utf-8")
+        (folder / name).write_text(with_known_links(text, names), encoding="utf-8")
+
+
+def with_known_links(text: str, names: Collection[str]) -> str:
+    """A notebook's text whose links lead to these notebooks only."""
+
+    def told(link: re.Match[str]) -> str:
+        number = int(link["name"][:2])
+        return (
+            link[0]
+            if link["name"] in names
+            else f"{link['words']} (notebook {number}, with wavesim installed)"
+        )
+
+    return LINK.sub(told, text)
 
 
 if __name__ == "__main__":
