@@ -210,7 +210,7 @@ def write_lock(pyodide: Path, wheels: list[Path], out: Path) -> None:
 
 
 # A link of a notebook to another one.
-LINK = re.compile(r"\[(?P<words>[^\]]+)\]\((?P<name>\d\d_\w+\.ipynb)\)")
+LINK = re.compile(r"\[(?P<words>[^\[\]\"\n]+)\]\((?P<name>\d\d_\w+\.ipynb)\)")
 
 
 def copy_notebooks(folder: Path) -> None:
