@@ -45,7 +45,8 @@ DRAWN = """() => document.querySelectorAll('.wavesim-drawn canvas[data-drawn]').
   && document.querySelector('.prediction, .jupyter-widgets input[type=radio]')"""
 # Our own script stands beside what a widget leaves for the time after a restart.
 FOREIGN = """() => [...document.querySelectorAll('.jp-OutputArea-output *')].filter((el) =>
-  el.matches('script:not(.wavesim-still > script), img, iframe, object, embed, a[href*="example"], a[href^="javascript"]')
+  el.matches('script:not(.wavesim-still > script), img, iframe, object, embed')
+  || el.matches('a[href*="example"], a[href^="javascript"]')
   || [...el.attributes].some((one) => one.name.startsWith('on'))).map((el) => el.outerHTML.slice(0, 200))"""
 
 

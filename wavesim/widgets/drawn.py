@@ -23,7 +23,7 @@ from wavesim.widgets.scripts import HEARD, HERE, PLANS_SCRIPTS, script, style
 _numbers = count(1)
 LIVE_CLASS = "wavesim-live"
 # In JupyterLab's pages alone, where outputs can be told apart: either the live widget or what it has left.
-LIVE = ":has(.wavesim-live):not(:has(.jupyter-widgets-disconnected))"
+LIVE = ":has(.wavesim-live):not(:has(.wavesim.jupyter-widgets-disconnected))"
 STILL_STYLE = element(
     "style",
     Markup(

@@ -74,19 +74,14 @@ class Picture {
   }
 
   fit() {
-    if (!this.root.clientWidth || !this.root.isConnected) return;
     const width = Math.max(MIN_WIDTH, Math.floor(this.root.clientWidth));
-    if (width === this.width && !this.isLate) return;
+    if (width === this.width || !this.root.isConnected) return;
     this.width = width;
     this.draw();
   }
 
-  // Out of sight nothing is drawn, until it is seen again.
   draw() {
-    this.isLate = !this.root.clientWidth;
-    // For an instant, as while JupyterLab changes its theme, no observer tells the end of that.
-    if (this.isLate) requestAnimationFrame(() => this.isLate && this.root.clientWidth && this.draw());
-    if (!this.width || this.isLate) return;
+    if (!this.width) return;
     this.paint(new CanvasPen(this.canvas, this.width, this.size(this.width), pageTheme()));
     this.canvas.setAttribute("aria-label", this.label());
     this.canvas.dataset.drawn = String(++this.drawn);
