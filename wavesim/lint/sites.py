@@ -277,8 +277,14 @@ def is_made_of_data(code: Code, index: int) -> bool:
 
 
 def _is_fenced_at_once(code: Code, index: int) -> bool:
-    """Whether a fence of the GPU's or the system's scope comes right before a strong access: a release."""
+    """Whether a fence of the GPU's or the system's scope comes right before a strong access: a release.
+
+    What is copied from shared memory, such as a tensor map, is no flag.
+    """
     if code[index].order not in STRONG or _FLOAT.search(code[index].text) or _is_fetched(code, index):
+        return False
+    made_by = [i for used in code.stored(index) for i in code.flow.definitions(used, index) if i >= 0]
+    if any(code[i].op is Op.LOAD and code[i].space == "shared" for i in made_by):
         return False
     return bool(comes_first(code, index, frozenset({Op.FENCE})))
 

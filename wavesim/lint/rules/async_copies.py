@@ -186,10 +186,11 @@ def _never_awaited(code: Code, tests: list[int]) -> int | None:
 
 
 class Staged(NamedTuple):
-    """What stands between here and the bulk store."""
+    """What stands between here and the bulk store: `fence` is the one before a barrier that most run."""
 
     synced: int = NONE
     is_fenced: bool = False  # at this side of the barrier
+    fence: int = -1
 
 
 def judge_bulk_stores(code: Code) -> Iterator[Finding]:
@@ -212,13 +213,18 @@ def judge_bulk_stores(code: Code) -> Iterator[Finding]:
 def _unfenced(code: Code, reader: int, writes: list[int]) -> int | None:
     def step(i: int, state: Staged) -> Staged | None:
         if code[i].op in _SYNCS:
-            return Staged(BLOCK)
-        if _is_proxy_fence(code[i]):
-            return state._replace(is_fenced=True)
-        return state
+            return state._replace(synced=BLOCK, is_fenced=False)
+        if not _is_proxy_fence(code[i]):
+            return state
+        is_wider = state.fence < 0 or len(code.thread_guards([i])) < len(code.thread_guards([state.fence]))
+        is_kept = state.synced == BLOCK and is_wider
+        return state._replace(is_fenced=True, fence=i if is_kept else state.fence)
 
     for i, state in walk(code.backward, [(reader, Staged())], step):
-        if i in writes and not state.is_fenced and _is_staged(code, i, reader, state):
+        # A fence orders all that the threads that run it have written before, barriers between or not.
+        is_earlier = state.fence >= 0 and code.thread_guards([state.fence]) <= code.thread_guards([i])
+        is_fenced = state.is_fenced or is_earlier
+        if i in writes and not is_fenced and _is_staged(code, i, reader, state):
             return i
     # Writers that hand the tile to a warp of another role fence before they arrive.
     others = [i for i in writes if are_apart(code, i, reader) and is_handed_on(code, i, reader)]

@@ -52,6 +52,9 @@ def judge_posts(code: Code, posts: Iterable[FlagPost], waits: Iterable[FlagWait]
     for post in posts:
         findings = list(_judged(code, post, posts, waits, notes))
         is_flag = post.is_certain or bool(code.roots(post.at) & polled)
+        if findings and findings[0].rule == "no-release" and _says_done(code, post, posts):
+            why = f"{findings[0].why}; right where it only says that the kernel is done with it"
+            findings = [judged(code, "no-release", post.at, why, verdict="unknown")]
         if findings and not is_flag:
             why = f"{line(code[post.at])} may be a post or a plain counter; as a post: {findings[0].why}"
             findings = [judged(code, findings[0].rule, post.at, f"{why}. Say --flag", verdict="unknown")]
@@ -88,6 +91,19 @@ def _judged(
     yield from problems.values()
     if not problems:
         yield from _early(code, post, posts, waits, stores)
+
+
+def _says_done(code: Code, post: FlagPost, posts: Iterable[FlagPost]) -> bool:
+    """Whether it is a kernel's last word: it posted to the same flag by release, and reads nothing more."""
+    own = code.roots(post.at)
+    earlier = [other for other in posts if other.at != post.at and own and code.roots(other.at) == own]
+    is_last = not any(code.flow.can_follow(post.at, i) for i in code.having(Op.LOAD) if is_data_load(code, i))
+    is_counted = code[post.at].op is not Op.STORE
+    return (
+        is_counted
+        and is_last
+        and any(other.releases and post.at in code.reach(other.at) for other in earlier)
+    )
 
 
 def _reached(code: Code, post: FlagPost) -> Reached[PathBeforePost]:

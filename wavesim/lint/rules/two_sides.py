@@ -13,7 +13,7 @@ from wavesim.lint.finding import Finding
 from wavesim.lint.instruction import Op
 from wavesim.lint.judging import judged, line
 from wavesim.lint.rules.posting import is_data_store
-from wavesim.lint.rules.waiting import LOADS, is_data_load
+from wavesim.lint.rules.waiting import LOADS, carries_data, is_data_load
 from wavesim.lint.sites import FlagPost, FlagWait, candidates_of, posts_of, waits_of
 
 
@@ -28,7 +28,7 @@ class Side:
     @property
     def polls(self) -> bool:
         """Whether it waits for a flag that somebody else posts, and that comes in no word with its data."""
-        return any(wait.form != "ticket" and not _carries_data(self.code, wait) for wait in self.waits)
+        return any(wait.form != "ticket" and not carries_data(self.code, wait) for wait in self.waits)
 
     @property
     def announces(self) -> bool:
@@ -40,12 +40,6 @@ class Side:
     def waits_for_grid(self) -> bool:
         """Whether it has a griddepcontrol.wait."""
         return any(True for _ in self.code.having(Op.GRID_WAIT))
-
-
-def _carries_data(code: Code, wait: FlagWait) -> bool:
-    """Whether what is polled is also what is stored on: a flag and its data in one word."""
-    stored = (s for i in code.having(Op.STORE) for used in code.stored(i) for s in code.sources(used, i))
-    return code[wait.at].bytes >= 2 * POINTER_BYTES and not set(wait.polls).isdisjoint(stored)
 
 
 def side_of(code: Code) -> Side:
@@ -96,7 +90,7 @@ def judge_sides(sides: Sequence[Side]) -> Iterator[Finding]:
 
 def _words(side: Side, sides: Sequence[Side]) -> list[int]:
     """The strong stores of words of flag and data, where a kernel of the file polls such words."""
-    is_read = any(_carries_data(other.code, wait) for other in sides for wait in other.waits)
+    is_read = any(carries_data(other.code, wait) for other in sides for wait in other.waits)
     stores = side.code.having(Op.STORE) if is_read else ()
     return [i for i in stores if side.code[i].order in STRONG and side.code[i].bytes >= 2 * POINTER_BYTES]
 

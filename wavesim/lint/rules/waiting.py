@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
+from wavesim.lint.addresses import POINTER_BYTES
 from wavesim.lint.code import ACQUIRES, SCOPES, STRONG, Code, width
 from wavesim.lint.finding import Finding
 from wavesim.lint.instruction import Op
@@ -53,6 +54,8 @@ def judge_waits(code: Code, waits: Iterable[FlagWait]) -> Iterator[Finding]:
 
 def _judged(code: Code, wait: FlagWait, waits: tuple[FlagWait, ...]) -> Iterator[Finding]:
     poll = code[wait.at]
+    if carries_data(code, wait):
+        return
     if poll.op is Op.LOAD and poll.order not in STRONG:
         yield judged(
             code,
@@ -84,6 +87,11 @@ def _judged(code: Code, wait: FlagWait, waits: tuple[FlagWait, ...]) -> Iterator
     # Without an acquire the rest says nothing new.
     first = [p for p in problems.values() if p.rule in ("no-acquire", "fence-misplaced")]
     yield from first[:1] or problems.values()
+
+
+def carries_data(code: Code, wait: FlagWait) -> bool:
+    """Whether what is polled is also what is stored on: a flag and its data in one word."""
+    return code[wait.at].bytes >= 2 * POINTER_BYTES and not code.kept.isdisjoint(wait.polls)
 
 
 def _reads(code: Code, wait: FlagWait, waits: tuple[FlagWait, ...], following: Following) -> list[Read]:
