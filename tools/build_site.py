@@ -65,6 +65,7 @@ NAV: list[Any] = [
             {"Synchronise: CUDA, Triton, CUTLASS": "synchronise-your-kernel.md"},
             {"Record your kernels": "record-your-kernel.md"},
             {"Lint in CI": "lint.md"},
+            {"Lint on shipped binaries": "lint-shipped.md"},
             {"Debug a hang": "why-hang.md"},
             {"Use it in PyTorch": "in-your-model.md"},
             {"Add a GPU": "characterise.md"},
