@@ -21,7 +21,7 @@ from wavesim.lint.instruction import Listing
 from wavesim.lint.ptx import listing_of_ptx
 from wavesim.lint.sass import listing_of_sass
 from wavesim.safe_io.escaping import one_line
-from wavesim.safe_io.reading import read_bytes
+from wavesim.safe_io.reading import keep_folder, read_bytes
 
 MOST_BYTES = 256 << 20  # of a file
 MOST_TEXT_BYTES = 200 << 20  # of a file of text; PTX and disassemblies have narrower bounds of their own
@@ -116,6 +116,7 @@ def _unread(where: str, *notes: str) -> Listing:
 COMPILER_GROUP = "wavesim.compilers"
 COMPILE_SECONDS = 10  # and memory in proportion
 SUFFIX = ".cu"
+HEADERS = frozenset({".cu", ".cuh", ".h", ".hh", ".hpp", ".hxx", ".inc", ".inl", ".ipp", ".cc", ".cpp"})
 
 
 class SourceCompiler(Protocol):
@@ -146,6 +147,9 @@ def compiled(
 
     Raises `DeviceError` where no compiler is installed, `CompileError` with its log, `DescriptionError`.
     """
+    keep_folder(path.parent, HEADERS)
+    for folder in folders:
+        keep_folder(folder)
     for entry in entry_points(group=COMPILER_GROUP):
         compiler: SourceCompiler = entry.load()
         return compiler(path, arch, instances, folders, seconds, *([defines] if defines else []))

@@ -164,7 +164,8 @@ def read_json(
     except (ijson.JSONError, ValueError, UnicodeDecodeError, ArithmeticError, StopIteration) as error:
         if isinstance(error, RecordingError):
             raise
-        reason = " ".join(str(error).split())[:120] or type(error).__name__
+        # The parser's own second line quotes the file.
+        reason = " ".join(str(error).partition("\n")[0].split())[:120] or type(error).__name__
         raise RecordingError(f"{path}: not JSON near byte {position}: {reason}") from None
     finally:
         for part in parts:

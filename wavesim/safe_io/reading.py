@@ -15,6 +15,7 @@ from wavesim.safe_io.escaping import one_line
 
 MOST_UNPACKER_BYTES = 1 << 28  # of a dictionary: the largest that xz itself makes has 64 MB
 _kept: set[tuple[int, int]] | None = None  # what has been read, by device and inode
+_kept_folders: dict[Path, frozenset[str] | None] = {}  # whose files another program reads; suffixes, or all
 
 
 @contextlib.contextmanager
@@ -22,16 +23,30 @@ def inputs_kept() -> Iterator[None]:
     """Within, no output takes the place of a file that was read (`require_no_input`)."""
     global _kept  # noqa: PLW0603  # one command, one process
     before, _kept = _kept, set()
+    folders = dict(_kept_folders)
     try:
         yield
     finally:
         _kept = before
+        _kept_folders.clear()
+        _kept_folders.update(folders)
+
+
+def keep_folder(folder: Path, suffixes: frozenset[str] | None = None) -> None:
+    """A compiler may read any file there, or any of these suffixes: no output takes the place of one."""
+    _kept_folders[folder.resolve()] = suffixes
 
 
 def require_no_input(status: os.stat_result, path: Path) -> None:
     """Raises `OutputError` for a file of which something was read, also where another file had named it."""
     if _kept is not None and (status.st_dev, status.st_ino) in _kept:
         raise OutputError(f"{one_line(str(path))}: is read as an input; give the output another path")
+    whole = path.resolve()
+    for folder, suffixes in _kept_folders.items():
+        if whole.is_relative_to(folder) and (suffixes is None or whole.suffix.lower() in suffixes):
+            raise OutputError(
+                f"{one_line(str(path))}: the compiler may include it; give the output another path"
+            )
 
 
 def open_data(path: str | Path, most_bytes: int | None = None) -> BinaryIO:
@@ -61,6 +76,8 @@ def read_bytes(path: str | Path, most_bytes: int) -> bytes:
     """A whole file. Raises `RecordingError` as `open_data` does, also where it grows while it is read."""
     with open_data(path, most_bytes) as file:
         data = file.read(most_bytes + 1)
+    if data is None:  # a device that has nothing to say now, opened without waiting
+        raise RecordingError(f"{path}: holds nothing to read; give the path of a file")
     if len(data) > most_bytes:
         raise RecordingError(f"{path}: more than {most_bytes:,} bytes; at most that many are read")
     return data

@@ -26,6 +26,7 @@ from wavesim.safe_io.reading import require_no_input
 STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 DESCRIPTORS = ("/dev/fd", "/proc/self/fd")
 LONGEST_PATH = 4096
+MOST_LINKS = 40  # that lead to one another, as Linux follows them
 
 
 def write_text(path: str | Path, text: str) -> Path:
@@ -93,12 +94,14 @@ def cannot_write(path: Path, error: OSError) -> OutputError:
     return OutputError(f"{_shown(path)}: cannot be written ({reason}); make room or give another path.{kept}")
 
 
-def _target_of(path: Path) -> Path:
+def _target_of(path: Path, links_left: int = MOST_LINKS) -> Path:
     """What a path leads to through links. Raises `OutputError` for an input, and for links of strangers.
 
     As the system has it where links are followed when a file is opened (fs.protected_symlinks): in a folder
     that all may write, such as /tmp, only one's own links and those of the folder's owner.
     """
+    if links_left < 0:
+        raise OutputError(f"{_shown(path)}: its links lead in a circle; give another path")
     for place in (path.absolute(), *path.absolute().parents):
         if place.is_symlink():
             link, folder = place.lstat(), place.parent.stat()
@@ -108,7 +111,8 @@ def _target_of(path: Path) -> Path:
                     f"{_shown(path)}: {_shown(place)} is another user's link in a folder that all may write; "
                     "give another path"
                 )
-            return _target_of(place.parent / place.readlink() / path.absolute().relative_to(place))
+            led = place.parent / place.readlink() / path.absolute().relative_to(place)
+            return _target_of(led, links_left - 1)
     with contextlib.suppress(FileNotFoundError):
         require_no_input(path.stat(), path)
     return path

@@ -22,6 +22,7 @@ from wavesim.trace.header import DependencyInfo, Header, StageInfo
 from wavesim.trace.trace import Trace, Waits
 from wavesim.work.streamed.law import MegakernelCosts
 
+MOST_LOADS = 1_000_000  # a few seconds of one core
 REPORT = "megakernel"  # in the costs of a trace's header
 
 
@@ -73,7 +74,13 @@ def simulate_megakernel(
 def run_lists(
     lists: WorkLists, plan: Plan, device: Device, costs: MegakernelCosts, *, waits: bool = True
 ) -> Trace:
-    """The same of lists that are made already, perhaps by hand."""
+    """The same of lists that are made already, perhaps by hand. Raises `DescriptionError` for too much."""
+    loads = sum(lists.bytes_by_sm) // lists.schedule.chunk_bytes
+    if loads > MOST_LOADS:
+        raise DescriptionError(
+            f"megakernel: {loads:,} loads of {lists.schedule.chunk_bytes:,} bytes; at most {MOST_LOADS:,} are "
+            "simulated. Describe fewer layers, keys or sequences, or larger chunks"
+        )
     stream = WeightStream(lists, costs, waits=waits)
     stream.run()
     rows = [
