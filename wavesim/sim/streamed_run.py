@@ -78,8 +78,8 @@ def run_lists(
     loads = sum(lists.bytes_by_sm) // lists.schedule.chunk_bytes
     if loads > MOST_LOADS:
         raise DescriptionError(
-            f"megakernel: {loads:,} loads of {lists.schedule.chunk_bytes:,} bytes; at most {MOST_LOADS:,} are "
-            "simulated. Describe fewer layers, keys or sequences, or larger chunks"
+            f"megakernel: {loads:,} loads of {lists.schedule.chunk_bytes:,} bytes; at most {MOST_LOADS:,} "
+            "are simulated. Describe fewer layers, keys or sequences, or larger chunks"
         )
     stream = WeightStream(lists, costs, waits=waits)
     stream.run()

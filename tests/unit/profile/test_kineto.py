@@ -170,6 +170,7 @@ BAD = {
     "a byte order mark alone": (codecs.BOM_UTF8, "not JSON near byte"),
     "empty": (b"", "is empty"),
     "not JSON": (b"hello", "not JSON near byte 0"),
+    "a secret": (b"password=hunter2", "not JSON near byte 0"),
     "truncated": (b'{"traceEvents": [{"ph": "X"', "not JSON.*EOF"),
     "no kernels": (b'{"traceEvents": []}', "no GPU kernels"),
     "truncated gzip": (gzip.compress(b'{"traceEvents": []}' * 99)[:-9], "damaged gzip"),
@@ -192,6 +193,7 @@ def test_a_bad_file_is_one_clear_line(what: str, tmp_path: Path):
     with pytest.raises(RecordingError, match=message) as caught:
         load_profile(path)
     assert re.match(r"^\S*bad\.json: [^\n]+$", str(caught.value))
+    assert "hunter2" not in str(caught.value)
 
 
 def test_a_missing_file_and_an_unknown_device_are_named(tmp_path: Path):

@@ -18,7 +18,15 @@ from wavesim.cli.command_line import main
 from wavesim.errors import OutputError
 from wavesim.model.device import load
 from wavesim.plan.plan import SemaphoreSync
-from wavesim.safe_io.writing import append_line, replacing, require_writable, write_bytes, write_text
+from wavesim.safe_io.reading import inputs_kept, keep_folder
+from wavesim.safe_io.writing import (
+    append_line,
+    open_appending,
+    replacing,
+    require_writable,
+    write_bytes,
+    write_text,
+)
 from wavesim.sim.simulation import simulate
 from wavesim.view.figure import save_figure
 from wavesim.view.page import write_page
@@ -274,3 +282,29 @@ def test_a_strangers_link_in_a_folder_that_all_may_write_is_not_followed(tmp_pat
     os.lchown(shared / "report.html", os.geteuid(), os.getegid())
     write_text(shared / "report.html", "new")
     assert victim.read_text() == "new"
+
+
+def test_links_that_lead_in_a_circle_are_refused_in_one_line(tmp_path: Path):
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(OutputError, match="links lead in a circle"):
+        open_appending(tmp_path / "loop")
+    with pytest.raises(OutputError, match="symbolic links"):
+        write_text(tmp_path / "loop", "text")
+
+
+def test_no_output_replaces_what_a_compiler_may_include(tmp_path: Path):
+    include, sources = tmp_path / "include", tmp_path / "src"
+    include.mkdir()
+    sources.mkdir()
+    (include / "atomic").write_text("header")
+    (sources / "tile.cuh").write_text("header")
+    with inputs_kept():
+        keep_folder(include)
+        keep_folder(sources, frozenset({".cuh"}))
+        for header in (include / "atomic", sources / "tile.cuh"):
+            with pytest.raises(OutputError, match="may include it"):
+                write_text(header, "report")
+            assert header.read_text() == "header"
+        write_text(sources / "lint.sarif", "report")
+        write_text(sources / "lint.sarif", "report again")
+    write_text(include / "atomic", "another program's")

@@ -3,6 +3,7 @@
 import pytest
 from trace_invariants import violations
 
+from wavesim.errors import DescriptionError
 from wavesim.model.dependency import Dependency, x, y
 from wavesim.model.device import load
 from wavesim.model.pipeline import Pipeline
@@ -123,3 +124,8 @@ def test_the_shipped_kernel_takes_as_long(model, splits, measured_us, percent):
     step = decode_step(model, layers=2, splits={"attention": splits}, tile_rows=16)
     trace = simulate(step, mega(ring_bytes=11 * 16_384, groups=2), H200)
     assert abs(us_a_layer(model, trace) / measured_us - 1) < percent / 100
+
+
+def test_a_step_of_more_loads_than_are_simulated_is_refused_with_the_bound():
+    with pytest.raises(DescriptionError, match=r"at most 1,000,000 are simulated. Describe fewer layers"):
+        simulate(decode_step("llama-3-8b", cached=100_000_000), mega(), H200)
