@@ -7,37 +7,30 @@ Example: of `if (threadIdx.x == 0) atomicAdd(flag, 1)` the atomic's `threads` ho
 import functools
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 from wavesim.lint.block_size import counts_by_warp
 from wavesim.lint.finding import Known
-from wavesim.lint.flow import Fact, Flow, Predicates
-from wavesim.lint.instruction import Instruction, KernelCode, Listing, Op, Ordering, Scope, is_shuffle
+from wavesim.lint.flow import Fact, Flow, Predicates, ThreadTest
+from wavesim.lint.instruction import (
+    ACCESSES,
+    COPIES,
+    STRONG,
+    Instruction,
+    KernelCode,
+    Listing,
+    Op,
+    is_shuffle,
+)
 from wavesim.lint.paths import walk
-
-ACCESSES = frozenset({Op.LOAD, Op.STORE, Op.ATOMIC, Op.REDUCTION})
-SCOPES: tuple[Scope, ...] = ("", "cta", "cluster", "gpu", "sys")  # each wider than the one before
-ACQUIRES: frozenset[Ordering] = frozenset({"acquire", "acq_rel", "sc"})
-RELEASES: frozenset[Ordering] = frozenset({"release", "acq_rel", "sc"})
-STRONG: frozenset[Ordering] = ACQUIRES | RELEASES | {"relaxed", "volatile", "mmio"}
 
 _THREAD = re.compile(r"%tid\b|%tid\.|SR_TID|%laneid|SR_LANEID|\belect\b|\bELECT\b|%warpid")
 _PREDICATE = re.compile(r"U?P\d")
 _BYTES = re.compile(r"param 0\+(\d+)")
 _SHARED = re.compile(r"\bmapa|MAPA\b|SR_SWIN(HI|LO)|PRMT\S* .*0x654\b")
-COPIES = frozenset({Op.ASYNC_COPY, Op.BULK_LOAD, Op.BULK_STORE, Op.BULK_REDUCE})
 _ROW = re.compile(r"%tid\.[yz]|SR_TID\.[YZ]")
 _LANE = re.compile(r"%laneid|SR_LANEID|\belect\b|ELECT\b|\b31\b|0x1f\b")
 _WARP = re.compile(r"shr\S* .*\b5\b|SHF\.R\S* .*0x5\b|USHF\.R\S* .*0x5\b|%warpid")
-
-
-@dataclass(frozen=True)
-class ThreadTest:
-    """A branch that some of the block's threads take: one of all, a warp's lane, some warps, or others."""
-
-    kind: Literal["thread", "lane", "warp", "some"]
-    key: frozenset[int] = frozenset()  # the instructions that make the predicate
 
 
 class Code:
@@ -399,15 +392,9 @@ class Code:
 
     @functools.cache  # noqa: B019
     def _thread_test(self, guard: int) -> ThreadTest | None:
-        test = self.test_of(guard)
-        if not self.reads_thread(test):
+        if not self.reads_thread(test := self.test_of(guard)):
             return None
         text = "\n".join(self[i].text for i in sorted(test))
         if _LANE.search(text) or (self._has_rows and not _ROW.search(text)):
             return ThreadTest("lane", test)
         return ThreadTest("warp" if _WARP.search(text) else "some", test)
-
-
-def width(scope: Scope) -> int:
-    """Scopes as numbers: a wider one is greater, none is 0."""
-    return SCOPES.index(scope)

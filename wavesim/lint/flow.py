@@ -8,7 +8,9 @@ Instructions are named by their index in `kernel.instructions`; `len(kernel.inst
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 from wavesim.lint.addresses import AddressRoots
 from wavesim.lint.blocks import ControlFlow
@@ -18,7 +20,15 @@ from wavesim.lint.instruction import Instruction, KernelCode, Op
 from wavesim.lint.one_thread import OneThread
 from wavesim.lint.paths import Effort
 
-__all__ = ["CodeLoop", "Flow"]
+__all__ = ["CodeLoop", "Fact", "Flow", "Predicates", "ThreadTest"]
+
+
+@dataclass(frozen=True)
+class ThreadTest:
+    """A branch that some of the block's threads take: one of all, a warp's lane, some warps, or others."""
+
+    kind: Literal["thread", "lane", "warp", "some"]
+    key: frozenset[int] = frozenset()  # the instructions that make the predicate
 
 
 class Flow:

@@ -16,6 +16,11 @@ Space = Literal["", "global", "shared", "shared::cluster", "generic", "local", "
 Ordering = Literal["", "weak", "nc", "volatile", "mmio", "relaxed", "acquire", "release", "acq_rel", "sc"]
 Scope = Literal["", "cta", "cluster", "gpu", "sys"]
 
+SCOPES: tuple[Scope, ...] = ("", "cta", "cluster", "gpu", "sys")  # each wider than the one before
+ACQUIRES: frozenset[Ordering] = frozenset({"acquire", "acq_rel", "sc"})
+RELEASES: frozenset[Ordering] = frozenset({"release", "acq_rel", "sc"})
+STRONG: frozenset[Ordering] = ACQUIRES | RELEASES | {"relaxed", "volatile", "mmio"}
+
 _SHUFFLE = re.compile(r"\b(shfl|SHFL)\b|\bBRA\.CONV\b")  # BRA.CONV is what __syncwarp() becomes on sm_80
 PARAMETERS = "parameters"  # the symbol of all parameters together, at whose address the first one begins
 
@@ -145,3 +150,12 @@ class Listing:
 def is_shuffle(instruction: Instruction) -> bool:
     """Whether it hands a register's value to the warp's other lanes."""
     return bool(_SHUFFLE.search(instruction.text))
+
+
+ACCESSES = frozenset({Op.LOAD, Op.STORE, Op.ATOMIC, Op.REDUCTION})
+COPIES = frozenset({Op.ASYNC_COPY, Op.BULK_LOAD, Op.BULK_STORE, Op.BULK_REDUCE})
+
+
+def width(scope: Scope) -> int:
+    """Scopes as numbers: a wider one is greater, none is 0."""
+    return SCOPES.index(scope)

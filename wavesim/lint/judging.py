@@ -2,9 +2,10 @@
 
 import re
 
-from wavesim.lint.code import Code, ThreadTest, width
+from wavesim.lint.code import Code
 from wavesim.lint.finding import Finding, Kind, Verdict
-from wavesim.lint.instruction import Instruction, Op
+from wavesim.lint.flow import ThreadTest
+from wavesim.lint.instruction import Instruction, Op, width
 from wavesim.lint.one_thread import WARP_BITS
 from wavesim.lint.paths import walk
 from wavesim.lint.rules import RULES

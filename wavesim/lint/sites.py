@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from wavesim.lint.code import ACCESSES, ACQUIRES, RELEASES, STRONG, Code
+from wavesim.lint.code import Code
 from wavesim.lint.flow import CodeLoop
-from wavesim.lint.instruction import Op
+from wavesim.lint.instruction import ACCESSES, ACQUIRES, RELEASES, STRONG, Op
 from wavesim.lint.paths import walk
 from wavesim.lint.tickets import tickets_of
 

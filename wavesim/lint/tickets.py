@@ -7,8 +7,8 @@ A tile's number that is drawn the same way says where the tile lies, and is no t
 
 import re
 
-from wavesim.lint.code import ACCESSES, COPIES, Code
-from wavesim.lint.instruction import Op, is_shuffle
+from wavesim.lint.code import Code
+from wavesim.lint.instruction import ACCESSES, COPIES, Op, is_shuffle
 
 _EQUAL = re.compile(r"\.(eq|ne|EQ|NE)\b")
 

@@ -124,7 +124,7 @@ def edges_of(advice: Advice, halves: Sequence[DeviceHalf], count: int, seconds: 
     until = time.monotonic() + seconds
     edges = []
     for place, pair in enumerate(sorted(advice.pairs, key=_time_ns, reverse=True)):
-        known = [device_half(kernel.shape.name, halves) for kernel in (pair.producer, pair.consumer)]
+        known = [half_named(kernel.shape.name, halves) for kernel in (pair.producer, pair.consumer)]
         possible, why = (None, "not among the first") if place >= count else _possible(pair, until)
         edges.append(StreamEdge(pair, known[0], known[1], possible, why))
     return edges
@@ -134,7 +134,7 @@ def _time_ns(pair: Pair) -> float:
     return pair.count * (pair.producer.mean_ns + pair.consumer.mean_ns)
 
 
-def device_half(name: str, halves: Sequence[DeviceHalf]) -> DeviceHalf | None:
+def half_named(name: str, halves: Sequence[DeviceHalf]) -> DeviceHalf | None:
     """The code of a kernel of the profile: of its instances those of that very name, else all of its stem."""
     exact = [half for half in halves if half.kernel == name]
     return DeviceHalf.merged(exact or [half for half in halves if half.is_named(name)])

@@ -10,9 +10,9 @@ Source: PTX ISA 9.0, sections 9.7.13.4 (barrier.cluster), 9.7.13.15 (mbarrier).
 import re
 from collections.abc import Iterable, Iterator
 
-from wavesim.lint.code import ACCESSES, RELEASES, STRONG, Code, width
+from wavesim.lint.code import Code
 from wavesim.lint.finding import Finding
-from wavesim.lint.instruction import Instruction, Op
+from wavesim.lint.instruction import ACCESSES, RELEASES, STRONG, Instruction, Op, width
 from wavesim.lint.judging import is_reached, judged, line
 from wavesim.lint.sites import comes_first
 

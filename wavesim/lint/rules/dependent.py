@@ -14,9 +14,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from wavesim.lint.code import ACCESSES, Code
+from wavesim.lint.code import Code
 from wavesim.lint.finding import Finding, Verdict
-from wavesim.lint.instruction import Op
+from wavesim.lint.instruction import ACCESSES, Op
 from wavesim.lint.judging import judged, line
 from wavesim.lint.rules.waiting import LOADS
 from wavesim.lint.sites import FlagWait

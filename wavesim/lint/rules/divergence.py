@@ -8,9 +8,9 @@ Source: PTX ISA 9.0, section 9.7.13.1 (barrier).
 import re
 from collections.abc import Iterator
 
-from wavesim.lint.code import ACCESSES, STRONG, Code
+from wavesim.lint.code import Code
 from wavesim.lint.finding import Finding
-from wavesim.lint.instruction import Op
+from wavesim.lint.instruction import ACCESSES, STRONG, Op
 from wavesim.lint.judging import counted_threads, judged, line
 from wavesim.lint.paths import walk
 

@@ -8,9 +8,9 @@ Source: PTX ISA 9.0, section 9.7.9.8 (ld.global.nc), 9.7.13.13 (griddepcontrol).
 
 from collections.abc import Iterable, Iterator
 
-from wavesim.lint.code import STRONG, Code
+from wavesim.lint.code import Code
 from wavesim.lint.finding import Finding
-from wavesim.lint.instruction import Op
+from wavesim.lint.instruction import STRONG, Op
 from wavesim.lint.judging import judged, line
 from wavesim.lint.paths import walk
 from wavesim.lint.rules.dependent import switches

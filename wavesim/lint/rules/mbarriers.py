@@ -9,10 +9,10 @@ Source: PTX ISA 9.0, section 9.7.13.15 (mbarrier).
 import re
 from collections.abc import Iterable, Iterator
 
-from wavesim.lint.code import ACCESSES, STRONG, Code
+from wavesim.lint.code import Code
 from wavesim.lint.finding import Finding
 from wavesim.lint.flow import CodeLoop
-from wavesim.lint.instruction import Op
+from wavesim.lint.instruction import ACCESSES, STRONG, Op
 from wavesim.lint.judging import judged, line
 from wavesim.lint.sites import FlagWait
 

@@ -9,9 +9,9 @@ Source: PTX ISA 9.0, section 8.7 (release patterns), 8.9.5 (causality order), 9.
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from wavesim.lint.code import RELEASES, SCOPES, STRONG, Code, width
+from wavesim.lint.code import Code
 from wavesim.lint.finding import Finding
-from wavesim.lint.instruction import Op
+from wavesim.lint.instruction import RELEASES, SCOPES, STRONG, Op, width
 from wavesim.lint.judging import (
     BLOCK,
     NONE,

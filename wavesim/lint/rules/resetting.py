@@ -6,9 +6,9 @@ Example: a waiter that stores 0 behind its own wait leaves another waiter of the
 import re
 from collections.abc import Iterable, Iterator
 
-from wavesim.lint.code import RELEASES, STRONG, Code
+from wavesim.lint.code import Code
 from wavesim.lint.finding import Finding
-from wavesim.lint.instruction import Op
+from wavesim.lint.instruction import RELEASES, STRONG, Op
 from wavesim.lint.judging import judged, line
 from wavesim.lint.paths import walk
 from wavesim.lint.sites import FlagPost, FlagWait, is_swap

@@ -9,9 +9,9 @@ Source: Boehm, Can seqlocks get along with programming language memory models? (
 import itertools
 from collections.abc import Iterable, Iterator
 
-from wavesim.lint.code import ACQUIRES, STRONG, Code
+from wavesim.lint.code import Code
 from wavesim.lint.finding import Finding
-from wavesim.lint.instruction import Instruction, Op
+from wavesim.lint.instruction import ACQUIRES, STRONG, Instruction, Op
 from wavesim.lint.judging import judged, line
 from wavesim.lint.rules.mbarriers import BIT
 from wavesim.lint.rules.waiting import is_data_load, is_strong_data

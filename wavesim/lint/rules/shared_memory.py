@@ -11,10 +11,10 @@ Source: PTX ISA 9.0, sections 9.7.9.25 (bulk groups), 9.7.13.15 (mbarrier), 9.7.
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from wavesim.lint.code import ACCESSES, STRONG, Code
+from wavesim.lint.code import Code
 from wavesim.lint.finding import Finding
 from wavesim.lint.flow import CodeLoop
-from wavesim.lint.instruction import Op
+from wavesim.lint.instruction import ACCESSES, STRONG, Op
 from wavesim.lint.judging import (
     BLOCK,
     NONE,

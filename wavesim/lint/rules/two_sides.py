@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from wavesim.lint.addresses import POINTER_BYTES
-from wavesim.lint.code import ACCESSES, STRONG, Code
+from wavesim.lint.code import Code
 from wavesim.lint.finding import Finding
-from wavesim.lint.instruction import Op
+from wavesim.lint.instruction import ACCESSES, STRONG, Op
 from wavesim.lint.judging import judged, line
 from wavesim.lint.rules.posting import is_data_store
 from wavesim.lint.rules.waiting import LOADS, carries_data, is_data_load

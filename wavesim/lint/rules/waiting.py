@@ -12,9 +12,9 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from wavesim.lint.addresses import POINTER_BYTES
-from wavesim.lint.code import ACQUIRES, SCOPES, STRONG, Code, width
+from wavesim.lint.code import Code
 from wavesim.lint.finding import Finding
-from wavesim.lint.instruction import Op
+from wavesim.lint.instruction import ACQUIRES, SCOPES, STRONG, Op, width
 from wavesim.lint.judging import BLOCK, WARP, are_apart, is_handed_on, judged, line, need_of, sync_needed
 from wavesim.lint.paths import Reached, walk
 from wavesim.lint.sites import FlagWait, comes_first
