@@ -65,15 +65,6 @@ inline void store_word(Orders orders, const char* site, unsigned* at, unsigned v
     std::atomic_ref(*at).store(value, order_of(orders, site));
 }
 
-// Words of 64 bits, whose upper half says which call the lower half is of.
-inline void load_long(Orders orders, const char* site, unsigned long long& value, const unsigned long long* at) {
-    value = std::atomic_ref(*const_cast<unsigned long long*>(at)).load(order_of(orders, site));
-}
-
-inline void store_long(Orders orders, const char* site, unsigned long long* at, unsigned long long value) {
-    std::atomic_ref(*at).store(value, order_of(orders, site));
-}
-
 inline void add_word(Orders orders, const char* site, unsigned* at, unsigned value) {
     std::atomic_ref(*at).fetch_add(value, order_of(orders, site));
 }
@@ -198,10 +189,6 @@ void ptx(const char* site, Operands&&... operands) {
         load_word(orders, site, operands...);
     } else if constexpr (text.starts_with("st.") && has(text, ".global.u32")) {
         store_word(orders, site, operands...);
-    } else if constexpr (text.starts_with("ld.") && has(text, ".global.u64")) {
-        load_long(orders, site, operands...);
-    } else if constexpr (text.starts_with("st.") && has(text, ".global.u64")) {
-        store_long(orders, site, operands...);
     } else if constexpr (text.starts_with("red.") && has(text, ".global.add.u32")) {
         add_word(orders, site, operands...);
     } else if constexpr (text.starts_with("atom.") && has(text, ".global.add.u32")) {

@@ -12,6 +12,17 @@ namespace host {
 // Keeps the compiler from holding floats: nothing here.
 template <>
 void ptx<"", unsigned&, unsigned&, unsigned&, unsigned&>(const char*, unsigned&, unsigned&, unsigned&, unsigned&) {}
+// Words of 64 bits, whose upper half says which call the lower half is of.
+template <>
+void ptx<"st.relaxed.sys.global.u64 [%0], %1;", unsigned long long*&, unsigned long long>(const char*, unsigned long long*& at, unsigned long long&& value) {
+    step();
+    std::atomic_ref(*at).store(value, std::memory_order_relaxed);
+}
+template <>
+void ptx<"ld.relaxed.sys.global.u64 %0, [%1];", unsigned long long&, const unsigned long long*&>(const char*, unsigned long long& value, const unsigned long long*& at) {
+    step();
+    value = std::atomic_ref(*const_cast<unsigned long long*>(at)).load(std::memory_order_relaxed);
+}
 }  // namespace host
 
 #include <kernels/collective/push.cu>

@@ -26,7 +26,6 @@ COMMANDS = {
     "predict": "which plan to run for your own kernels, and what it gains; from a TOML file",
     "compare": "plans side by side, predicted and measured",
     "simulate": "simulate one plan of a workload or of your own kernels",
-    "tune": "search policies, orders and options in the simulator",
     "gen": "orders, policies and options as a CUDA header or Triton functions",
     "advise": "where a profile loses time, and what would win it back",
     "pdl": "which kernels of a profile are launched dependent, whether their code waits, what that wins",
@@ -35,6 +34,7 @@ COMMANDS = {
 }
 # `wavesim dev NAME` and `wavesim NAME` are the same; only the first ones are in the help.
 DEV_COMMANDS = {
+    "tune": "search policies, orders and options in the simulator",
     "crossover": "the best plan for each M, and a dispatch table",
     "model": "a model's layer and pass: where its time goes, and what each way of synchronising changes",
     "devices": "the GPUs that are known, and which of them were measured",

@@ -116,7 +116,7 @@ class CanvasPen {
       return;
     }
     pen.beginPath();
-    pen.roundRect(x, y, width, height, Math.min(radius, width / 2, height / 2));
+    pen.roundRect(x, y, width, height, Math.max(0, Math.min(radius, width / 2, height / 2)));
     if (fill) {
       pen.fillStyle = this.fill(fill);
       this.lastFill = fill;

@@ -208,7 +208,7 @@ def test_questions_are_asked_until_the_answers_describe_the_pair(
     wrong = ["1", "1024 6144 512", "128 128", "no", "", "-", "no", "", "row"]  # 384 blocks are not 192
     right = ["1", "1024 6144 512", "128 256 64", "no", "", "1024 2048 6144", "128 128", "no", "88", "row"]
     monkeypatch.setattr("sys.stdin", io.StringIO("\n".join([*wrong, *right]) + "\n"))
-    assert main(["advise", str(profile), "--ask", "--toml", str(toml), "--verdicts", "0"]) == 0
+    assert main(["advise", str(profile), "--ask", "--toml", str(toml), "--verdicts", "0", "--verbose"]) == 0
     captured = capsys.readouterr()
     assert "384 blocks; 192 were launched" in captured.err
     assert "pair 1, " in captured.out

@@ -166,7 +166,7 @@ def test_the_command_holds_its_headlines_against_its_own_simulator(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     too_short = write_trace(tmp_path, pair_of(us=4))  # half a wave is less than semaphores cost
-    assert main(["advise", str(too_short), "--verdicts", "1", "--seconds", "300"]) == 0
+    assert main(["advise", str(too_short), "--verdicts", "1", "--seconds", "300", "--verbose"]) == 0
     text = capsys.readouterr().out
     assert "Run: stream " in text.partition("pair 1, ")[2]
     assert "no plan gains over stream sync in pair 1: do not rewrite it" in text

@@ -159,7 +159,16 @@ def test_a_mistake_in_a_lab_says_what_there_is(attempt, words):
 
 
 # What is no explorer's and no cell's: the machinery behind them.
-INNER = {"cell_errors", "progress_table", "quiz", "shown", "solved_file"}
+INNER = {
+    "cell_errors",
+    "mending",
+    "progress_table",
+    "protocol_ptx",
+    "puzzle_cards",
+    "quiz",
+    "shown",
+    "solved_file",
+}
 INNER_FUNCTIONS = {"exercises": {"require", "whole", "number", "word", "plain", "several"}}
 
 
