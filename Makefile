@@ -25,7 +25,7 @@ help:
 	@echo "make demo       predicted and measured effect of tile-level synchronisation: a table and an HTML page"
 	@echo "make test       the tests that need no GPU, on all cores   (it ends with what it left out and what adds that)"
 	@echo "make quick      the unit tests but for the slow ones: under a minute"
-	@echo "make validate   every prediction made again, and its scores: ten minutes of one core   (make test does a twelfth)"
+	@echo "make validate   every prediction made again, and its scores: ten minutes of one core   (make test does a third)"
 	@echo "make lab        JupyterLab on the first notebook   (LAB_ARGS=--allow-root as root, as in a container)"
 	@echo "make lite       a site with the notebooks that run in any browser, with no network: build/lite/site (needs npm)"
 	@echo "make lite-test  every notebook of that site, in Chromium: three minutes of two cores"
@@ -74,13 +74,13 @@ test: $(VENV)/.has-all
 	@status=0; $(MAKE) -s test-timed || status=1; $(MAKE) -s test-rest || status=1; exit $$status
 
 test-timed: $(VENV)/.has-all
-	@$(PY) -m pytest -m "alone and not gpu and not lite" $$(grep -rl --include='test_*.py' 'mark\.alone' tests)
+	@$(PY) -m pytest -m "alone and not gpu" $$(grep -rl --include='test_*.py' 'mark\.alone' tests)
 
 test-rest: $(VENV)/.has-all
 	@status=0; \
-	$(PY) -m pytest -m "not gpu and not alone and not lite and not installs" $(PARALLEL) || status=1; \
-	echo "left out: the site without an installation, in Chromium (make lite-test); what is pinned, installed anew"; \
-	echo "  (make binder-test); all predictions but a twelfth (make validate); whatever needs a GPU (make gpu-test)"; \
+	$(PY) -m pytest -m "not gpu and not alone and not lite" $(PARALLEL) || status=1; \
+	echo "left out: most of the site without an installation (make lite-test); two thirds of the predictions"; \
+	echo "  (make validate); whatever needs a GPU (make gpu-test)"; \
 	exit $$status
 
 binder-test: $(VENV)/.has-all
@@ -90,7 +90,7 @@ quick: $(VENV)/.has-all
 	$(PY) -m pytest -q -m "not gpu and not alone and not slow" $(PARALLEL) tests/unit tests/project/test_architecture.py \
 	  tests/project/test_code_rules.py tests/project/test_adding_parts.py
 
-# Every prediction and score; the tests hold a twelfth of the predictions to the committed ones, another each day.
+# Every prediction and score; the tests hold a third of the predictions to the committed ones, another each day.
 validate: $(VENV)/.has-all
 	$(VENV)/bin/wavesim validate
 

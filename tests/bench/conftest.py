@@ -9,5 +9,5 @@ from wavesim.bench.scored_case import ScoredPrediction
 
 @pytest.fixture(scope="session")
 def predicted() -> list[ScoredPrediction]:
-    """All that are committed; test_committed_predictions.py makes a twelfth of them again."""
+    """All that are committed; test_committed_predictions.py makes a third of them again."""
     return flat(committed_predictions())

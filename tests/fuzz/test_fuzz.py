@@ -14,7 +14,7 @@ from judging import require_finite, require_plain
 
 from wavesim.errors import RecordingError
 
-SECONDS = 12 / len(TARGETS)
+SECONDS = 30 / len(TARGETS)
 
 
 @pytest.mark.slow

@@ -4,7 +4,9 @@ Example: on 132 SMs the 384 tiles of Llama-3-8B's QKV product are three for most
 others, which get more of the tiles behind. Every layer has the same list; the head comes once, behind the
 last layer.
 
-Layout, as the kernel and the simulator read it: `items` is one int32 array, `stage << 24 | tile`, block
+The simulator's lists (wavesim/plan/work_lists.py) have the same codes and are dealt out by themselves.
+
+Layout, as the kernel reads it: `items` is one int32 array, `stage << 24 | tile`, block
 after block, for each its items of a layer in the order of stages and then those of the head. `first` has a
 row for each block: where its items begin, how many a layer has, how many the head has. An item of stage s
 waits for all tiles of stage s - 1 (of the layer before, for stage 0) and posts its own words; the producer
