@@ -6,8 +6,9 @@ import json
 import pytest
 
 from wavesim.bench.__main__ import main
+from wavesim.bench.blind_runs import find_runs
 from wavesim.bench.case_list import list_names, load_list
-from wavesim.bench.registration import CasePrediction, register, registered
+from wavesim.bench.registration import CasePrediction, predict_from_streams, register, registered
 from wavesim.bench.results import ResultRow, append, done_cases, merged, read, start
 from wavesim.bench.scoring import scores_of
 from wavesim.errors import RecordingError
@@ -157,3 +158,19 @@ def test_a_list_with_a_mistake_is_refused_with_its_field(own, change, fault):
 def test_a_list_that_is_not_there_names_those_that_are():
     with pytest.raises(RecordingError, match="layers-third"):
         load_list("layers-fourth")
+
+
+def test_gemms_are_predicted_from_recordings_as_users_are_told_with_the_interval():
+    run = find_runs()[-1]
+    case = next(case for case in load_list("gemms-second").cases if case.name in run.comparisons)
+    size = next(size for size in run.sizes() if size.name == case.name)
+    said = predict_from_streams({case: {"row": run.stream(size, "row")}}, "h200")
+    assert set(said) == {"trace", "kernel-times"}
+    before = run.predictions
+    for entry in said["trace"][1:]:
+        known = before[entry.case, "row", entry.plan]
+        assert entry.points == pytest.approx(known.improvement_points, abs=3)  # the model has changed since
+        assert entry.low < entry.points < entry.high
+        assert entry.support == "here"
+    other = predict_from_streams({case: {"row": run.stream(size, "row")}}, "h100")["trace"]
+    assert {entry.support for entry in other[1:]} == {"elsewhere"}

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 
 from wavesim.bench.blind_runs import (
-    Basis,
     BlindRun,
     MeasuredComparison,
     RegisteredPrediction,
@@ -25,11 +24,9 @@ from wavesim.bench.recorded_cases import ceil_formula
 from wavesim.bench.scored_case import ScoredPrediction
 from wavesim.costs.calibration import calibrate
 from wavesim.costs.calibration_checks import beats_work_conservation
-from wavesim.errors import WavesimError
 from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.plan.parsing import parse_plan
-from wavesim.predict.forecast import forecast_of
 from wavesim.predict.intervals import spread_points
 from wavesim.predict.kernel_times import kernel_times_of
 from wavesim.predict.kinds import STREAM_TRACE, kernel_times_kind, known_text, trace_kind
@@ -44,31 +41,6 @@ from wavesim.trace.trace import Trace
 
 SOURCE = "judged"  # as scores and scripts call it
 FROM_TIMES = "judged-kernel-times"  # the same plans, predicted from the kernels' times alone
-
-
-def _registered(
-    size: BlindSize, order: str, word: str, device: Device, stream: Trace, basis: Basis
-) -> RegisteredPrediction:
-    from_basis = _predicted if basis == "trace" else _predicted_from_times
-    try:
-        trace, points = from_basis(size, order, word, device, stream)
-    except WavesimError as error:
-        return RegisteredPrediction(size.name, order, word, error=str(error), basis=basis)
-    kind = _kind(size, word, stream) if basis == "trace" else _times_kind(size, device, stream)
-    forecast = forecast_of(points, trace, kind, device.name)
-    return RegisteredPrediction(
-        size.name,
-        order,
-        word,
-        points,
-        (forecast.high - forecast.low) / 2,
-        trace.time_ns,
-        stream.time_ns,
-        basis=basis,
-        low=forecast.low,
-        high=forecast.high,
-        scored=forecast.scored,
-    )
 
 
 def _predicted(size: BlindSize, order: str, word: str, device: Device, stream: Trace) -> tuple[Trace, float]:

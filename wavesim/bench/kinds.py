@@ -34,6 +34,7 @@ class CaseKind(ABC):
 
     needs: frozenset[str] = frozenset()
     spread: Sequence[str] = ()
+    is_told = False  # predicted from recordings as `wavesim predict` does
 
     @abstractmethod
     def name(self, fields: Fields) -> str:
@@ -59,6 +60,7 @@ class Gemms(CaseKind):
 
     needs = frozenset({"kernels", "workload", "tokens", "tiles"})
     spread = ("tokens",)
+    is_told = True
 
     def name(self, fields: Fields) -> str:
         return self._size(fields).name

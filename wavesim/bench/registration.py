@@ -2,14 +2,16 @@
 
 Example: `register(folder, "costs", predictions, made_by)` writes costs.json and costs.sha256 and returns the
 hash. A file that was changed afterwards is refused. "costs" are predictions from the device's constants
-alone, "trace" from a recording of stream sync.
+alone, "trace" from a recording of stream sync, "kernel-times" from its kernels alone. GEMMs are predicted
+from the last two as `wavesim predict` does, with its interval.
 """
 
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -21,29 +23,39 @@ from wavesim.costs.calibration import calibrate
 from wavesim.costs.cost_model import CostModel
 from wavesim.costs.device_costs import law_of_stage
 from wavesim.costs.layer_costs import costs_of_stages, load_ghz_of
-from wavesim.errors import RecordingError
+from wavesim.errors import RecordingError, WavesimError
 from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.plan.schedule import TilePerBlock
-from wavesim.predict.prediction import improvement_points
+from wavesim.predict.forecast import forecast_of
+from wavesim.predict.intervals import Support
+from wavesim.predict.kernel_times import kernel_times_of
+from wavesim.predict.kinds import STREAM_TRACE, kernel_times_kind, known_text, plan_kind, trace_kind
+from wavesim.predict.prediction import improvement_points, predict_from_kernel_times, predict_from_stream
 from wavesim.safe_io.workers import worker_pool
 from wavesim.safe_io.writing import write_text
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
 
-Basis = Literal["costs", "trace"]
+Basis = Literal["costs", "trace", "kernel-times"]
 PER_TILE = TilePerBlock().word
 
 
 @dataclass(frozen=True)
 class CasePrediction:
-    """What a plan of a case will take, and gain over the baseline in its order, in points."""
+    """What a plan of a case will take, and gain over the baseline in its order, in points.
+
+    `low` to `high` is the interval that a user is told, `support` where such predictions were scored.
+    """
 
     case: str
     order: str
     plan: str
     time_ns: int
     points: float
+    low: float | None = None
+    high: float | None = None
+    support: Support | None = None
 
 
 def register(
@@ -82,10 +94,16 @@ def predict_from_costs(cases: Sequence[Case], device_name: str) -> list[CasePred
 
 def predict_from_streams(
     streams: Mapping[Case, Mapping[str, Trace]], device_name: str
-) -> list[CasePrediction]:
-    """From recordings of stream sync, by order, before any other plan has run."""
-    each = ((case, order, trace, device_name) for case, by in streams.items() for order, trace in by.items())
-    return _in_pool(_from_stream, each)
+) -> dict[Basis, list[CasePrediction]]:
+    """From recordings of stream sync, by order, before another plan has run; of GEMMs from times too."""
+    each = [(case, order, trace, device_name) for case, by in streams.items() for order, trace in by.items()]
+    told = [entry for entry in each if entry[0].kind.is_told]
+    from_trace = _in_pool(_from_stream, (entry for entry in each if not entry[0].kind.is_told))
+    result: dict[Basis, list[CasePrediction]] = {
+        "kernel-times": _in_pool(_as_told_from_times, told),
+        "trace": [*from_trace, *_in_pool(_as_told, told)],
+    }
+    return {basis: entries for basis, entries in result.items() if entries}
 
 
 def _in_pool(
@@ -105,6 +123,8 @@ def _from_costs(case: Case, device_name: str) -> list[CasePrediction]:
             for way, ns in times.items()
         ]
     pipeline = case.pipeline()
+    if any(law_of_stage(stage, device) is None for stage in pipeline.stages):
+        return []  # the device's file has no times of such kernels
 
     @cache
     def costs(schedule: str) -> CostModel:
@@ -121,6 +141,51 @@ def _from_stream(case: Case, order: str, trace: Trace, device_name: str) -> list
         return stream_costs(case, trace, device, schedule)
 
     return list(_plans(case, order, device, costs))
+
+
+def _as_told(case: Case, order: str, trace: Trace, device_name: str) -> list[CasePrediction]:
+    """What `wavesim predict` says from a stream-sync trace."""
+    device, pipeline = devices.load(device_name), case.pipeline()
+    known = known_text(STREAM_TRACE, pipeline)
+
+    def predict(word: str) -> tuple[Trace, float]:
+        return predict_from_stream(pipeline, case.plan(word, order), device, trace)
+
+    def kind(word: str) -> str:
+        return trace_kind(known, trace.header.stages, word)
+
+    return list(_told(case, order, trace.time_ns, device, predict, kind))
+
+
+def _as_told_from_times(case: Case, order: str, trace: Trace, device_name: str) -> list[CasePrediction]:
+    """What `wavesim predict` says from the kernels' times alone."""
+    device, pipeline = devices.load(device_name), case.pipeline()
+    times = kernel_times_of(trace)
+    known = kernel_times_kind(pipeline, device, max(info.blocks_per_sm for info in trace.header.stages))
+
+    def predict(word: str) -> tuple[Trace, float]:
+        return predict_from_kernel_times(pipeline, case.plan(word, order), device, times)
+
+    return list(_told(case, order, trace.time_ns, device, predict, partial(plan_kind, known)))
+
+
+def _told(
+    case: Case,
+    order: str,
+    stream_ns: int,
+    device: Device,
+    predict: Callable[[str], tuple[Trace, float]],
+    kind: Callable[[str], str],
+) -> Iterator[CasePrediction]:
+    """What cannot be predicted is left out."""
+    yield CasePrediction(case.name, order, case.baseline, stream_ns, 0.0)
+    for word in case.plans:
+        with suppress(WavesimError):
+            trace, points = predict(word)
+            told = forecast_of(points, trace, kind(word), device.name)
+            yield CasePrediction(
+                case.name, order, word, trace.time_ns, points, told.low, told.high, told.support
+            )
 
 
 def _plans(

@@ -142,7 +142,7 @@ class ListRun:
         own = [case for case in cases if case.name in known]
         if kind == PLANS:
             streams = {case: known[case.name] for case in own}
-            result["trace"] = registration.predict_from_streams(streams, device)
+            result |= registration.predict_from_streams(streams, device)
         else:
             result |= import_module(f"wavesim_gpu.bench.kinds.{kind[0]}").predictions(known, device)
         stamps = [registration.register(self.folder, basis, said, made_by) for basis, said in result.items()]

@@ -80,7 +80,7 @@ def cases(tmp_path):
 def no_predictions(monkeypatch):
     """Predicts nothing, at once."""
     monkeypatch.setattr(registration, "predict_from_costs", lambda cases, device: [])
-    monkeypatch.setattr(registration, "predict_from_streams", lambda streams, device: [])
+    monkeypatch.setattr(registration, "predict_from_streams", lambda streams, device: {"trace": []})
 
 
 def run_of(cases, folder, ask, **words):
