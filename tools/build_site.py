@@ -65,15 +65,17 @@ NAV: list[Any] = [
             {"Synchronise: CUDA, Triton, CUTLASS": "synchronise-your-kernel.md"},
             {"Record your kernels": "record-your-kernel.md"},
             {"Lint in CI": "lint.md"},
-            {"Lint on shipped binaries": "lint-shipped.md"},
             {"Debug a hang": "why-hang.md"},
             {"Use it in PyTorch": "in-your-model.md"},
+            {"Use two GPUs": "use-two-gpus.md"},
+            {"Describe a transformer layer": "describe-a-layer.md"},
             {"Add a GPU": "characterise.md"},
         ]
     },
     {
         "Explanation": [
             {"How far to trust it": "the-model.md"},
+            {"What a prediction is made of": "mechanisms.md"},
             {"Safety": "safety.md"},
             {"The Hopper kernel": "hopper-kernel.md"},
             {"Streams, queues and copies": "streams.md"},
@@ -87,14 +89,20 @@ NAV: list[Any] = [
     {
         "Results": [
             {"What is claimed": "claims.md"},
-            {"Against measurements": "evidence.md"},
+            {"Predictions against measurements": "evidence.md"},
             {"GPU results": "results.md"},
-            {"A transformer layer": "layers.md"},
+            {"Transformer layers": "layers.md"},
             {"Convolutions": "convolutions.md"},
             {"Two GPUs, and more": "two-gpus.md"},
             {"The paper's attention": "paper-attention.md"},
+            {"Lint on shipped binaries": "lint-shipped.md"},
             {
-                "Models": [
+                "Records": [
+                    {"Predictions": "records/predictions.md"},
+                    {"Layers": "records/layers.md"},
+                    {"Convolutions": "records/convolutions.md"},
+                    {"Two GPUs": "records/two-gpus.md"},
+                    {"Lint's examination": "records/lint-exam.md"},
                     {"GPT-3 145B": "models/gpt3-145b.md"},
                     {"LLaMA 65B": "models/llama-65b.md"},
                     {"Llama 3 8B": "models/llama-3-8b.md"},

@@ -1,4 +1,4 @@
-"""The example runs and describes docs/pair.toml; claims, and those of docs/evidence.md, are committed."""
+"""The example runs and describes docs/pair.toml; claims, and those of the records, are committed."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from wavesim_gpu.__main__ import main
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-EVIDENCE = (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8")
+EVIDENCE = (ROOT / "docs" / "records" / "predictions.md").read_text(encoding="utf-8")
 SCORES = {
     score["name"]: score
     for score in json.loads((ROOT / "wavesim" / "recordings" / "scores.json").read_text(encoding="utf-8"))[
@@ -101,7 +101,10 @@ def test_every_row_of_the_evidence_is_a_committed_score():
         assert [cell.removesuffix(" points") for cell in row] == expected, name
 
 
-MODEL = " ".join((ROOT / "docs" / "the-model.md").read_text(encoding="utf-8").split())
+MODEL = " ".join(
+    " ".join((ROOT / "docs" / page).read_text(encoding="utf-8").split())
+    for page in ("the-model.md", "mechanisms.md", "records/predictions.md")
+)
 
 
 def both(name: str, before: str = "") -> str:
@@ -149,7 +152,6 @@ def test_the_coverages_on_the_model_page_are_committed_scores(words, name):
 
 
 def test_the_page_of_evidence_has_every_device_and_family_left_out_as_committed():
-    page = (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8")
     left_out = json.loads((ROOT / "wavesim" / "recordings" / "scores.json").read_text(encoding="utf-8"))[
         "left_out"
     ]
@@ -157,7 +159,7 @@ def test_the_page_of_evidence_has_every_device_and_family_left_out_as_committed(
     for one in left_out:
         share = f"{round(100 * one['coverage'])} % | ±{one['median_half_width_points']:.1f} |"
         lines = [
-            line for line in page.splitlines() if line.startswith(f"| {one['what'].replace(': ', ' ')} |")
+            line for line in EVIDENCE.splitlines() if line.startswith(f"| {one['what'].replace(': ', ' ')} |")
         ]
         assert [line.endswith(share) for line in lines] == [True], one["what"]
 

@@ -1,4 +1,4 @@
-"""What the exam of `wavesim lint` said, as a table of docs/lint.md and as a picture: a bar for each class.
+"""What the exam of `wavesim lint` said, as a table of docs/records/lint-exam.md and as a picture: a bar for each class.
 
 Example: the bar of "no-acquire" is green for the share that lint found, orange for what it called wrong by
 another rule's name, grey for "unknown", red for what it missed. `python tests/support/lint_page.py`
@@ -151,7 +151,7 @@ def main(words: list[str] | None = None) -> int:
     """Writes the table and the pictures."""
     del words
     result = json.loads(read_text(SCORES, MOST_BYTES))
-    page = DOCS / "lint.md"
+    page = DOCS / "records" / "lint-exam.md"
     before, _, rest = read_text(page, MOST_BYTES).partition(BEGIN)
     write_text(page, f"{before}{BEGIN}\n{block(result)}\n{END}{rest.partition(END)[2]}")
     for theme in ("light", "dark"):

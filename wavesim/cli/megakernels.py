@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from wavesim.sim.streamed_run import StageReport
     from wavesim.trace.trace import Trace
 
-BASIS = "simulated, with constants fitted to our own kernel's one-row steps (docs/the-model.md, Megakernels)"
+BASIS = "simulated, with constants fitted to our own kernel's one-row steps (docs/mechanisms.md, Megakernels)"
 
 
 def names_megakernel(description: Description) -> bool:

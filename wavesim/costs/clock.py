@@ -2,7 +2,7 @@
 
 Example: in the last wave of a GEMM 12 of 132 SMs compute, at 1.74 GHz; in a full wave all do, at 1.68. A tile
 takes as many cycles in either. Source: cycles and nanoseconds of blocks on an NVIDIA H200, runs of 0.8 ms;
-in runs of 2 ms and more the clock hardly moves (docs/the-model.md).
+in runs of 2 ms and more the clock hardly moves (docs/mechanisms.md).
 """
 
 import numpy as np

@@ -2,7 +2,7 @@
 
 Example: 132 tiles in step read the same 48 panels of B, slab of K after slab of K; the first to get to a
 slab fetches it, the others find it. A block that is a third of a tile late comes when 36 MB of other slabs
-have pushed it out, and fetches it again. Source: kernels on an NVIDIA H200 (docs/the-model.md).
+have pushed it out, and fetches it again. Source: kernels on an NVIDIA H200 (docs/mechanisms.md).
 """
 
 from collections import OrderedDict

@@ -2,7 +2,7 @@
 
 Example: a block with a 128x128 tile could use 1.07 SMs: two run at 0.57 of the speed of one each, and get
 little more done. One of 64x64 could use 0.47: two run at 0.88 each, four at 0.53, and get twice as much done.
-Tiles slow down at a busy DRAM by the same law. Observed on an NVIDIA H200 (docs/the-model.md).
+Tiles slow down at a busy DRAM by the same law. Observed on an NVIDIA H200 (docs/mechanisms.md).
 """
 
 from collections.abc import Sequence

@@ -17,7 +17,7 @@ Kind = Literal["wait", "post", "load", "store", "dependent launch", "barrier", "
 
 @dataclass(frozen=True)
 class Finding:
-    """`rule` is the name of a rule of `docs/lint.md`; `fix` is empty unless the verdict is "wrong".
+    """`rule` is the name of a rule of `docs/lint-rules.md`; `fix` is empty unless the verdict is "wrong".
 
     `instruction` is where it is; `others` are the instructions that the reason names.
     """

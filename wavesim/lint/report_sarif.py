@@ -65,7 +65,7 @@ def _rule(name: str) -> dict[str, Any]:
         "fullDescription": _message(wrong),
         "help": {
             **_message(f"{wrong}. {fix}"),
-            "markdown": f"{wrong}\n\n{fix}\n\nRule `{name}` of docs/lint.md.",
+            "markdown": f"{wrong}\n\n{fix}\n\nRule `{name}` of docs/lint-rules.md.",
         },
         "defaultConfiguration": {"level": "error"},
         "properties": {"tags": ["synchronisation", "CUDA"]},

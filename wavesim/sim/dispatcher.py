@@ -122,7 +122,7 @@ def fetch_order(places: Sequence[Place]) -> Sequence[Place]:
     """Blocks issued in one instant, in the order in which they fetch their positions.
 
     Those of an SM fetch one right after the other, although they were issued a round apart. Which SM comes
-    when is chance, and here spread evenly. Source: seen on an NVIDIA H200 (docs/the-model.md).
+    when is chance, and here spread evenly. Source: seen on an NVIDIA H200 (docs/mechanisms.md).
     """
     if len({sm for sm, _ in places}) == len(places):
         return places

@@ -4,7 +4,7 @@ Example: two blocks compute on one SM, each at 0.56 of the speed it has alone on
 more of it, 0.65, the younger 0.47: of two that start together one ends after 230 us and the other after
 280, and from then on they are out of step. Of four small ones the oldest ends after 168 us, the others after
 175, 184 and 196. When a block ends or starts to spin, those left speed up at once, beside one that spins a
-little less. Observed on an NVIDIA H200 (docs/the-model.md).
+little less. Observed on an NVIDIA H200 (docs/mechanisms.md).
 """
 
 from bisect import insort

@@ -102,5 +102,5 @@ class DecodeWhatIf(Explorer):
             f"Most is lost in {slowest.stage.rpartition('_')[0]}: {beyond:,.1f} µs beyond its read."
         )
         self.finding.value = element("div", words, role="status", aria_live="polite")
-        source = "with constants fitted to our kernel's steps of one sequence (docs/the-model.md)"
+        source = "with constants fitted to our kernel's steps of one sequence (docs/mechanisms.md)"
         self.costs.value = element("p", f"Simulated on {default_device().name}, {source}.")

@@ -98,4 +98,4 @@ def test_the_second_sealed_split_goes_better_than_on_first_sight():
 
 
 def test_the_page_has_the_table_of_the_stored_exam():
-    assert lint_page.block(RESULT) in read_text(lint_page.DOCS / "lint.md", lint_page.MOST_BYTES)
+    assert lint_page.block(RESULT) in read_text(lint_page.DOCS / "records" / "lint-exam.md", lint_page.MOST_BYTES)

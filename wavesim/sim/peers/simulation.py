@@ -2,7 +2,7 @@
 
 Example: GPT-3 145B's second GEMM and its all-reduce on two H200s at M = 2,048, one after the other and with
 tiles that leave as they are made. Numbers are simulated; where the tables of two H200s have them, measured
-ones stand beside (docs/two-gpus.md).
+ones stand beside (docs/records/two-gpus.md).
 """
 
 from collections.abc import Mapping, Sequence
