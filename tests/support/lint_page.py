@@ -1,4 +1,4 @@
-"""What the exam of `wavesim lint` said, as a table of docs/records/lint-exam.md and as a picture: a bar for each class.
+"""What the exam of `wavesim lint` said: a table of docs/records/lint-exam.md, a picture with a bar a class.
 
 Example: the bar of "no-acquire" is green for the share that lint found, orange for what it called wrong by
 another rule's name, grey for "unknown", red for what it missed. `python tests/support/lint_page.py`
