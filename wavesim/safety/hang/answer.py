@@ -164,7 +164,7 @@ class HangAnswer:
         if verdict.stuck is not None:
             yield from (f"  {line}" for line in islice(self._late_lines(), MOST_LISTED))
             if self.circle:
-                yield f"  circle: {self.circle_text}"
+                yield f"  cycle: {self.circle_text}"
             if verdict.hangs_as_seen is not None and not verdict.is_certain:
                 yield f"  {self._order_text}"
         if verdict.autopsy is not None:
@@ -172,7 +172,7 @@ class HangAnswer:
             yield from (f"  {line}" for line in verdict.autopsy.lines)
         if verdict.can_hang is not None:
             yield from (f"  not known: {words}" for words in verdict.unknown)
-        yield from (f"  would help: {words}" for words in verdict.remedies)
+        yield from (f"  fix: {words}" for words in verdict.remedies)
         yield "residency:"
         yield from (f"  {line}" for line in self.residency)
         yield from (f"note: {note}" for note in (*situation.notes, *self.notes))
@@ -180,10 +180,10 @@ class HangAnswer:
     @property
     def _order_text(self) -> str:
         if self.verdict.hangs_as_seen:
-            return "it can also where blocks go oldest launch first and the higher priority before"
+            return "it also can if blocks issue oldest launch first and higher priority first"
         return (
-            "it does not where blocks go oldest launch first and the higher priority before, as on the "
-            "devices of docs/safety.md; CUDA promises no order between streams"
+            "it does not if blocks issue oldest launch first and higher priority first: seen on the devices of "
+            "docs/safety.md, not guaranteed by CUDA"
         )
 
     @property
