@@ -30,12 +30,12 @@ OPTIONS = (
         "--json",
         "--runtime-sizes",
         "--tiles",
-        "--rows",
+        "--top",
         "--accept",
         "--depend",
         "--pair",
     ),
-    *("--gpu", "--no-such-option", "--help", "--version", "--", "-"),
+    *("--measure", "--no-such-option", "--help", "--version", "--", "-"),
 )
 VALUES = (
     *(

@@ -29,7 +29,10 @@ VERDICTS, MOST_VERDICTS, SECONDS = 3, 100, 20.0
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     parser.add_argument(
-        "trace", type=Path, help="PyTorch-profiler JSON (or .gz), or Nsight Systems sqlite export"
+        "trace",
+        metavar="profile",
+        type=Path,
+        help="PyTorch-profiler JSON (or .gz), or Nsight Systems sqlite export",
     )
     add_shared(parser, "--html", "--verbose", html="write the report, one self-contained page")
     parser.add_argument("--device", help="the device it ran on, where the profile does not say")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from wavesim.cli.pictures import gains_table, require_pictures, write_pictures
 from wavesim.cli.printing import print_result, progress
 from wavesim.cli.several_gpus import compare_several, of_several
-from wavesim.cli.shared_options import add_shared
-from wavesim.cli.subject import add_workload_options, described, file_of
+from wavesim.cli.shared_options import add_moved, add_shared
+from wavesim.cli.subject import NEVER, add_workload_options, described, file_of
 from wavesim.errors import DescriptionError
 from wavesim.plan.parsing import WORDS, parse_plan
 from wavesim.safe_io.bounds import MOST_COMPARED, listed
@@ -39,7 +39,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--way",
         way="with [gpus] in the file, how they communicate (all, or some separated by commas)",
     )
-    parser.add_argument("--gpu", default="never", choices=["never", "auto", "require"], help="measure live")
+    modes = {"default": NEVER, "choices": [NEVER, "auto", "require"]}
+    parser.add_argument("--measure", help="measure on this GPU", **modes)
+    add_moved(parser, "--gpu", "--measure", **modes)
     add_shared(parser, "--accept", "--verbose")
     add_shared(parser, "--html", "--perfetto", html="write all plans and their timelines to this page")
 
@@ -72,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
         pipeline,
         plans,
         device,
-        find_runner(options.gpu),
+        find_runner(options.measure),
         subject.costs(order) if subject.file is not None else None,
         progress=progress("predicting", after_s=3.0),
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wavesim.cli.printing import INTERRUPTED, print_result, progress
-from wavesim.cli.shared_options import add_shared
+from wavesim.cli.shared_options import add_moved, add_rows, add_shared
 from wavesim.cli.subject import chosen_executor
 from wavesim.errors import DescriptionError
 from wavesim.model import device as devices
@@ -46,16 +46,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tp", type=integer, help="tensor-parallel degree: GPUs that share the MLP (1)")
     parser.add_argument("--n", type=integer, help="instead of a model: columns of the first product")
     parser.add_argument("--k", type=integer, help="with --n: its depth, and the columns of the second")
-    parser.add_argument("--file", type=Path, help="instead: a .toml file as predict takes it")
+    parser.add_argument("described", nargs="?", type=Path, metavar="FILE.toml", help="as --file")
+    add_shared(parser, "--file")
     parser.add_argument("--tile-rows", type=integer, help="of the file's kernels, where it does not say")
     parser.add_argument("--tile", help=f"rows x columns of a tile ({TILE})")
     parser.add_argument("--gpus", type=integer, help="instead: ways to communicate over so many GPUs")
-    parser.add_argument("--m", help="first and last number of rows (1:4096; with --gpus 16:4096)")
+    add_rows(parser, "first and last number of rows M (1:4096; with --gpus 16:4096)")
     parser.add_argument("--device", help=", ".join(devices.names()))
     parser.add_argument(
-        "--ways",
-        help=f"plans, as --sync takes them ({','.join(WORDS)}); with --gpus as --way does",
+        "--sync",
+        help=f"plans to compare ({','.join(WORDS)}); with --gpus ways of communicating, as --way takes them",
     )
+    add_moved(parser, "--ways", "--sync")
     parser.add_argument("--orders", help=f"tile orders to try ({','.join(ORDERS)}): {KNOWN_ORDERS}")
     parser.add_argument("--margin", type=number, help="points that a change of ways must gain (0.5)")
     add_shared(parser, "--accept", "--verbose", "--dask")
@@ -77,6 +79,10 @@ def run(options: argparse.Namespace) -> int:
     )
     from wavesim.tuning.crossover.table import MARGIN_POINTS
 
+    if options.described is not None:
+        if options.file is not None:
+            raise DescriptionError("two files are named; give one, as FILE.toml or as --file FILE.toml")
+        options.file = options.described
     if options.gpus is not None:
         return run_over_gpus(options, _rows(options.m or ROWS_OVER_GPUS))
     require_writable(options.html, options.dispatch, options.python)
@@ -110,10 +116,10 @@ def _ways(options: argparse.Namespace, family: "KernelFamily") -> "Sequence[Comp
     from wavesim.predict.recommendation import WORDS
     from wavesim.tuning.crossover.gains import ORDERS, read_ways
 
-    if options.ways is None and options.orders is None:
+    if options.sync is None and options.orders is None:
         return None
-    orders = ORDERS if family.timed is None or options.ways is not None else ALL_ORDERS
-    return read_ways(options.ways or ",".join(WORDS), options.orders or ",".join(orders))
+    orders = ORDERS if family.timed is None or options.sync is not None else ALL_ORDERS
+    return read_ways(options.sync or ",".join(WORDS), options.orders or ",".join(orders))
 
 
 def _family(options: argparse.Namespace) -> tuple["KernelFamily", Device]:
@@ -190,7 +196,7 @@ def run_over_gpus(options: argparse.Namespace, rows: tuple[int, int]) -> int:
     require_writable(options.html, options.dispatch)
     device = devices.default_device() if options.device is None else devices.load(options.device)
     host = Host(options.gpus, load_link(device.name), {"gemm": Collective()})
-    ways = listed("ways", options.ways, MOST_COMPARED) if options.ways is not None else WAYS
+    ways = listed("sync", options.sync, MOST_COMPARED) if options.sync is not None else WAYS
     crossovers = [
         peer_crossover(name, size, host, device, rows, ways, progress("simulating", after_s=3.0))
         for name, size in _products(options).items()

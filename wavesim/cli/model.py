@@ -7,7 +7,7 @@ dependent launch, and row and tile semaphores, and draws a stacked bar for each.
 import argparse
 
 from wavesim.cli.printing import print_result
-from wavesim.cli.shared_options import add_shared
+from wavesim.cli.shared_options import add_rows, add_shared
 from wavesim.model import device as devices
 from wavesim.safe_io.bounds import listed
 from wavesim.safe_io.options import integer
@@ -20,7 +20,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     from wavesim.workloads.models import layered_models
 
     parser.add_argument("model", help=", ".join(layered_models()))
-    parser.add_argument("--tokens", type=integer, help="rows of a prompt, or sequences in decode (1024; 1)")
+    add_rows(parser, "rows of a prompt, or sequences in decode (1024; 1)", dest="tokens", type=integer)
     parser.add_argument("--decode", action="store_true", help="one token of each sequence, not a prompt")
     parser.add_argument("--cached", type=integer, help="with --decode: keys in each cache (2047)")
     parser.add_argument("--tp", type=integer, help="GPUs that share the layer; the model's usual number")

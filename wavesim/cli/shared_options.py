@@ -4,9 +4,11 @@ Example: `add_shared(parser, "--file", "--html")` adds both; `html="write the sc
 """
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from wavesim.cli.printing import complain
 from wavesim.safe_io.options import integer
 from wavesim.safety.verdict import BASES
 
@@ -46,6 +48,34 @@ SHARED: dict[str, dict[str, Any]] = {
         "help": "write every block and wait for ui.perfetto.dev",
     },
 }
+
+
+class Moved(argparse.Action):
+    """An option under its old name: does what the option `now` does, and says so."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, now: str, **options: Any) -> None:
+        super().__init__(option_strings, dest, help=argparse.SUPPRESS, **options)
+        self._now = now
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: Any = None
+    ) -> None:
+        if getattr(namespace, self.dest, None) != parser.get_default(self.dest):
+            raise argparse.ArgumentError(
+                self, f"is called {self._now} now, which is given, too; give it once"
+            )
+        complain(f"{option} is called {self._now} now; the old name works until version 1.1")
+        setattr(namespace, self.dest, values)
+
+
+def add_moved(parser: argparse.ArgumentParser, old: str, now: str, **options: Any) -> None:
+    """The old name of an option, hidden from the help. `options` are those of the new one."""
+    parser.add_argument(old, action=Moved, now=now, dest=now.removeprefix("--"), **options)
+
+
+def add_rows(parser: argparse.ArgumentParser, text: str, **options: Any) -> None:
+    """The number of rows M, which commands for tokens call `--tokens`: both names work in every command."""
+    parser.add_argument("--m", "--tokens", help=text, **options)
 
 
 def add_shared(parser: argparse.ArgumentParser, *names: str, **helps: str) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wavesim.cli.shared_options import add_shared
+from wavesim.cli.shared_options import add_rows, add_shared
 from wavesim.errors import DescriptionError
 from wavesim.model import device as devices
 from wavesim.model.device import Device
@@ -37,10 +37,9 @@ OF_WORKLOADS = {
     "tiles": "",
     "split_k": 1,
     "splits": "",
-    "gpu": "never",
     "measure": 0,
 }
-ROW, SPLITS_LAST = "row", "slices-last"
+ROW, SPLITS_LAST, NEVER = "row", "slices-last", "never"
 
 
 @dataclass(frozen=True)
@@ -118,7 +117,7 @@ def add_workload_options(parser: argparse.ArgumentParser, *, has_order: bool = T
         help=f"{', '.join(WORKLOADS)}, or a description FILE.toml",
     )
     add_shared(parser, "--file")
-    parser.add_argument("--tokens", type=integer, help="rows of the input (M); images for convolutions")
+    add_rows(parser, "rows of the input (M); images for convolutions", dest="tokens", type=integer)
     parser.add_argument("--tile", help="rows x columns of a tile, such as 128x256")
     if has_order:
         parser.add_argument("--order", help=f"{KNOWN_ORDERS}; the file's, else row")
@@ -158,7 +157,7 @@ def described_file(options: argparse.Namespace) -> Path | None:
 
 def _own(path: Path, options: argparse.Namespace, known: Description | None) -> Subject:
     for name, usual in OF_WORKLOADS.items():
-        if getattr(options, name, usual) != usual:
+        if getattr(options, name, usual) not in (usual, NEVER):
             flag = "split-k" if name == "splits" else name.replace("_", "-")
             raise DescriptionError(
                 f"{path} says sizes, tiles, splits and device itself, of kernels that are yours to measure; "

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from wavesim.cli.pictures import require_pictures, write_pictures
 from wavesim.cli.printing import INTERRUPTED, print_result, progress
-from wavesim.cli.shared_options import add_shared
+from wavesim.cli.shared_options import add_moved, add_shared
 from wavesim.cli.subject import Subject, add_workload_options, chosen_executor, described, with_split_k
 from wavesim.errors import DescriptionError
 from wavesim.model.pipeline import Pipeline
@@ -41,7 +41,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--measure", type=integer, default=0, metavar="N", help="measure the best N on this GPU"
     )
     add_shared(parser, "--accept", "--verbose")
-    parser.add_argument("--rows", type=integer, help=f"rows of the table ({ROWS}; with --verbose {ALL_ROWS})")
+    parser.add_argument("--top", type=integer, help=f"plans in the table ({ROWS}; with --verbose {ALL_ROWS})")
+    add_moved(parser, "--rows", "--top", type=integer)
     add_shared(
         parser,
         "--html",
@@ -76,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
     advice = replace(subject, pipeline=tuning.best.pipeline).recommended(options.accept)
     _draw(options, subject, tuning, advice)
     document = tuning_json(tuning, advice)
-    rows = options.rows or (ALL_ROWS if options.verbose else ROWS)
+    rows = options.top or (ALL_ROWS if options.verbose else ROWS)
     notes = tuning.notes if options.verbose else ()
     head = answer_lines(advice, device.name, subject.named, is_brief=not options.verbose)
     lines = [*head, "", tuning.table(rows), *notes]
@@ -89,12 +90,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _require_counts(options: argparse.Namespace) -> None:
-    for name, least in (("rows", 1), ("measure", 0)):
+    for name, least in (("top", 1), ("measure", 0)):
         value = getattr(options, name)
         if value is not None and value < least:
             raise DescriptionError(f"{name} is {value}; it must be at least {least}")
-    if options.rows is not None and options.json:
-        raise DescriptionError("--rows is of the table, and --json has all plans; leave one of them out")
+    if options.top is not None and options.json:
+        raise DescriptionError("--top is of the table, and --json has all plans; leave one of them out")
 
 
 def _variants(options: argparse.Namespace, pipeline: Pipeline) -> dict[str, Pipeline]:
@@ -118,7 +119,7 @@ def _draw(options: argparse.Namespace, subject: Subject, tuning: "Tuning", advic
     from wavesim.view.timeline_figure import timeline
 
     stream = next(row for row in tuning.plans if row.plan.is_stream_sync)
-    by_name = {row.name: row for row in (*tuning.plans[: options.rows or ALL_ROWS], tuning.best, stream)}
+    by_name = {row.name: row for row in (*tuning.plans[: options.top or ALL_ROWS], tuning.best, stream)}
     shown = sorted(by_name.values(), key=lambda row: row.predicted_ns)
     traces = list({option.name: option.trace for option in (advice.tried[0], advice.option)}.values())
 

@@ -8,7 +8,7 @@ import argparse
 from pathlib import Path
 
 from wavesim.cli.printing import complain, print_result
-from wavesim.cli.shared_options import add_shared
+from wavesim.cli.shared_options import add_moved, add_shared
 from wavesim.safe_io.escaping import whole_line
 from wavesim.safe_io.writing import require_writable, write_text
 
@@ -29,11 +29,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--waits", type=Path, metavar="FILE.toml", help="who waits for whom, for a profile: [[waits]] tables"
     )
     parser.add_argument(
-        "--save",
+        "--out",
         type=Path,
         metavar="FILE.json",
         help="write launches and waits as they were read, to be edited",
     )
+    add_moved(parser, "--save", "--out", type=Path)
     add_shared(parser, "--html", html="write the answer with its pictures to this page")
 
 
@@ -42,14 +43,14 @@ def run(options: argparse.Namespace) -> int:
     from wavesim.profile.situations import read_files, verdict_of
     from wavesim.safety.hang.answer import HangAnswer
 
-    require_writable(options.save, options.html)
+    require_writable(options.out, options.html)
     situation, mirror = read_files(options.file, options.mirror, options.waits)
     answer = HangAnswer(verdict_of(situation, mirror))
-    if options.save:
+    if options.out:
         from wavesim.safety.hang.situation_file import situation_json
 
-        write_text(options.save, situation_json(situation))
-        complain(f"{options.save}: launches and waits as they were read, to be edited")
+        write_text(options.out, situation_json(situation))
+        complain(f"{options.out}: launches and waits as they were read, to be edited")
     if options.html:
         from wavesim.view.hang_picture import write_hang_page
 

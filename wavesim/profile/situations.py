@@ -39,7 +39,7 @@ GZIP = b"\x1f\x8b"
 MOST_NAME = 120
 NOT_SAID = (
     "A profile says nothing of carve-outs, clusters, cooperative and dependent launches, priorities and "
-    "events: carve-outs are taken to be the driver's choice, and the others not to be there. --save writes a "
+    "events: carve-outs are taken to be the driver's choice, and the others not to be there. --out writes a "
     "file in which they can be set."
 )
 

@@ -1,6 +1,7 @@
 """The command line: the JSON that scripts read, and one clear line for bad input."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,8 @@ import pytest
 
 import wavesim
 from wavesim.cli.command_line import COMMANDS, DEV_COMMANDS, main
+
+PAIR = Path(__file__).parents[3] / "docs" / "pair.toml"
 
 SIMULATE_NAMES = {
     "support",
@@ -138,7 +141,7 @@ def test_split_k_is_an_option_and_what_is_only_predicted_is_said(capsys: pytest.
             "toy is Figure 1 of the paper, in one size; leave --tokens and",
         ),
         (["gen", "toy", "--sync", "stream", "--no-wait-kernel"], "'stream', which has no wait-kernel; leave"),
-        (["tune", "toy", "--rows", "-3"], "rows is -3; it must be at least 1"),
+        (["tune", "toy", "--top", "-3"], "top is -3; it must be at least 1"),
         (["tune", "toy", "--measure", "-1"], "measure is -1; it must be at least 0"),
         (["simulate", "gpt3-mlp", "--tile", "128"], "'128'; write ROWSxCOLUMNS"),
         (["compare", "toy", "--html", "/proc/nowhere/page.html"], "/proc/nowhere"),
@@ -175,7 +178,7 @@ def test_arguments_of_the_wrong_kind_are_one_line_and_status_two(capsys: pytest.
         main(["simulate", "gpt3-mlp", "--tokens", "many"])
     assert ended.value.code == 2
     message = capsys.readouterr().err
-    assert "argument --tokens: it is 'many'; it must be an integer from" in message
+    assert "argument --m/--tokens: it is 'many'; it must be an integer from" in message
     assert message.count("\n") == 1
 
 
@@ -305,3 +308,37 @@ def test_a_package_that_is_not_installed_is_named_only_where_it_is_needed(tmp_pa
     assert done.returncode == 2
     assert "this needs plotly, which is not installed: pip install plotly" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "old", "now"),
+    [
+        (["tune", "toy", "--rows", "2"], "--rows", "--top"),
+        (["compare", "toy", "--gpu", "never"], "--gpu", "--measure"),
+        (
+            ["crossover", str(PAIR), "--tile-rows", "128", "--m", "128:128", "--ways", "row"],
+            "--ways",
+            "--sync",
+        ),
+    ],
+)
+def test_an_option_that_moved_works_under_its_old_name_and_says_what_it_is_called_now(
+    words, old, now, capsys
+):
+    assert main(words) == 0
+    said = capsys.readouterr()
+    assert f"{old} is called {now} now" in said.err
+    assert main([now if word == old else word for word in words]) == 0
+    again = capsys.readouterr()
+    assert f"{old} is called" not in again.err
+    assert without_seconds(again.out) == without_seconds(said.out)
+
+
+def test_an_option_that_is_given_under_both_names_is_refused(capsys):
+    with pytest.raises(SystemExit):
+        main(["tune", "toy", "--top", "3", "--rows", "2"])
+    assert "argument --rows: is called --top now, which is given, too" in capsys.readouterr().err
+
+
+def without_seconds(text: str) -> str:
+    return re.sub(r"in [\d.]+ s", "", text)

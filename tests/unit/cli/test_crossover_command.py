@@ -8,7 +8,7 @@ import pytest
 from wavesim.cli.command_line import main
 
 PAIR = str(Path(__file__).parents[3] / "docs" / "pair.toml")
-FEW = ["--ways", "stream,pdl+row"]
+FEW = ["--sync", "stream,pdl+row"]
 
 
 def answer(capsys, *words):

@@ -85,7 +85,7 @@ def situation_of_text(path: Path) -> Situation:
 
 NOT_SAID = (
     "The debugger names no registers, shared memory, streams, waits or GPU: no more blocks are taken "
-    "to fit on an SM than were seen there. --save writes what was read, and --waits says who waits for whom."
+    "to fit on an SM than were seen there. --out writes what was read, and --waits says who waits for whom."
 )
 
 

@@ -75,7 +75,7 @@ def test_a_profile_alone_says_what_it_does_not_know(profile):
 
 def test_what_was_read_is_saved_as_a_file_to_edit(profile, waits, tmp_path, capsys):
     saved = tmp_path / "launches.json"
-    assert main(["why-hang", str(profile), "--waits", str(waits), "--save", str(saved)]) == 1
+    assert main(["why-hang", str(profile), "--waits", str(waits), "--out", str(saved)]) == 1
     document = json.loads(saved.read_text())
     assert HangAnswer(verdict_on(saved)).as_json()["can_deadlock"] is True
     for one in document["operations"]:

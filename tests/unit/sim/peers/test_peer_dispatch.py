@@ -49,7 +49,7 @@ def test_tiles_pay_from_where_no_larger_size_takes_a_library_again():
 
 def test_the_command_prints_ranges_and_writes_json_and_a_page_that_say_predicted(tmp_path, capsys):
     page, table = tmp_path / "page.html", tmp_path / "ways.json"
-    product = "--n 2048 --k 1024 --m 64:256 --ways one-shot,stores"
+    product = "--n 2048 --k 1024 --m 64:256 --sync one-shot,stores"
     assert crossover_command(f"{product} --html {page} --dispatch {table}") == 0
     assert "predicted: simulated, not measured" in capsys.readouterr().out
     found = json.loads(table.read_text("utf-8"))["crossovers"][0]
@@ -61,7 +61,7 @@ def test_the_command_prints_ranges_and_writes_json_and_a_page_that_say_predicted
 
 
 def test_a_models_two_products_that_end_in_an_all_reduce_are_compared(capsys):
-    assert crossover_command("--model qwen2.5-0.5b --m 16:16 --ways one-shot --json") == 0
+    assert crossover_command("--model qwen2.5-0.5b --m 16:16 --sync one-shot --json") == 0
     found = json.loads(capsys.readouterr().out)["crossovers"]
     assert [(one["product"], one["n"], one["k"]) for one in found] == [
         ("qwen2.5-0.5b down", 896, 2432),
