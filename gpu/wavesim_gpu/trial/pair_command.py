@@ -30,9 +30,7 @@ def add_to(commands: Any) -> None:
     """Adds the command to a program's, which `argparse` gives no public type."""
     parser = commands.add_parser("try-pair", help=HELP, description=ABOUT)
     parser.set_defaults(run=run)
-    parser.add_argument(
-        "pair", metavar="FILE.py|FILE.toml", help="the file with the pair, or the description beside it"
-    )
+    parser.add_argument("pair", metavar="FILE.py|FILE.toml", help="the pair, or its description")
     parser.add_argument("--rounds", type=integer, default=ROUNDS, help=f"rounds, interleaved ({ROUNDS})")
     parser.add_argument("--json", type=Path, help="write everything as JSON")
     parser.add_argument("--html", type=Path, help="write the report, one self-contained page")
