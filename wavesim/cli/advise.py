@@ -32,7 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "trace",
         metavar="profile",
         type=Path,
-        help="PyTorch-profiler JSON (or .gz), or Nsight Systems sqlite export",
+        help="PyTorch's JSON (or .gz), or Nsight Systems' sqlite export",
     )
     add_shared(parser, "--html", "--verbose", html="write the report, one self-contained page")
     parser.add_argument("--device", help="the device it ran on, where the profile does not say")

@@ -61,9 +61,7 @@ class Moved(argparse.Action):
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: Any = None
     ) -> None:
         if getattr(namespace, self.dest, None) != parser.get_default(self.dest):
-            raise argparse.ArgumentError(
-                self, f"is called {self._now} now, which is given, too; give it once"
-            )
+            raise argparse.ArgumentError(self, f"is called {self._now} now, which is given, too")
         complain(f"{option} is called {self._now} now; the old name works until version 1.1")
         setattr(namespace, self.dest, values)
 

@@ -12,6 +12,7 @@ import wavesim
 from wavesim.cli.command_line import COMMANDS, DEV_COMMANDS, main
 
 PAIR = Path(__file__).parents[3] / "docs" / "pair.toml"
+TILES = ("--tile-rows", "128")
 
 SIMULATE_NAMES = {
     "support",
@@ -315,16 +316,10 @@ def test_a_package_that_is_not_installed_is_named_only_where_it_is_needed(tmp_pa
     [
         (["tune", "toy", "--rows", "2"], "--rows", "--top"),
         (["compare", "toy", "--gpu", "never"], "--gpu", "--measure"),
-        (
-            ["crossover", str(PAIR), "--tile-rows", "128", "--m", "128:128", "--ways", "row"],
-            "--ways",
-            "--sync",
-        ),
+        (["crossover", str(PAIR), *TILES, "--m", "128", "--ways", "row"], "--ways", "--sync"),
     ],
 )
-def test_an_option_that_moved_works_under_its_old_name_and_says_what_it_is_called_now(
-    words, old, now, capsys
-):
+def test_an_option_that_moved_works_under_its_old_name_and_says_the_new_one(words, old, now, capsys):
     assert main(words) == 0
     said = capsys.readouterr()
     assert f"{old} is called {now} now" in said.err

@@ -182,8 +182,8 @@ class HangAnswer:
         if self.verdict.hangs_as_seen:
             return "it also can if blocks issue oldest launch first and higher priority first"
         return (
-            "it does not if blocks issue oldest launch first and higher priority first: seen on the devices of "
-            "docs/safety.md, not guaranteed by CUDA"
+            "it does not if blocks issue oldest launch first and higher priority first: seen on the devices "
+            "of docs/safety.md, not guaranteed by CUDA"
         )
 
     @property
