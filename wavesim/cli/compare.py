@@ -39,9 +39,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--way",
         way="with [gpus] in the file, how they communicate (all, or some separated by commas)",
     )
-    modes = {"default": NEVER, "choices": [NEVER, "auto", "require"]}
-    parser.add_argument("--measure", help="measure on this GPU", **modes)
-    add_moved(parser, "--gpu", "--measure", **modes)
+    modes = (NEVER, "auto", "require")
+    parser.add_argument("--measure", default=NEVER, choices=modes, help="measure on this GPU")
+    add_moved(parser, "--gpu", "--measure", default=NEVER, choices=modes)
     add_shared(parser, "--accept", "--verbose")
     add_shared(parser, "--html", "--perfetto", html="write all plans and their timelines to this page")
 
