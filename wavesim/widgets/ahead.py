@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterable, Iterator
 
 from wavesim.errors import WavesimError
 
+SOON_S = 0.02  # in which a message has left
 START_S = 0.05  # what was asked for is drawn first
 TELL_S = 0.4  # between two drawings of what is known by then
 BETWEEN_S = 0.01  # in which a slider's message is answered
+AHEAD_OF = 3  # sizes in the direction of a move to one against it
 
 
 class Ahead:
@@ -27,6 +29,13 @@ class Ahead:
             self._loop: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
         except RuntimeError:
             self._loop = None
+
+    def soon(self, say: Callable[[], None]) -> None:
+        """Once what was asked for is on its way; at once without a loop."""
+        if self._loop is None:
+            say()
+        else:
+            self._loop.call_later(SOON_S, say)
 
     def restart(self, settings: Iterable[int]) -> None:
         """These from now on; what was left of the last ones is dropped."""
@@ -72,12 +81,13 @@ class Ahead:
         return False
 
 
-def nearest_first(values: Iterable[int], at: int) -> list[int]:
-    """The others, from the nearest outwards."""
+def nearest_first(values: Iterable[int], at: int, moved: int = 0) -> list[int]:
+    """The others, from the nearest outwards; those in the direction of the last move before the rest."""
     ordered = sorted(values)
     place = ordered.index(at) if at in ordered else 0
-    return [
-        value
-        for _, value in sorted((abs(i - place), value) for i, value in enumerate(ordered))
-        if value != at
-    ]
+
+    def distance(item: tuple[int, int]) -> float:
+        steps = item[0] - place
+        return abs(steps) / (AHEAD_OF if steps * moved > 0 else 1)
+
+    return [value for _, value in sorted(enumerate(ordered), key=distance) if value != at]

@@ -72,7 +72,7 @@ class PlansView {
     this.picture.root.append(this.marks);
     this.root.append(this.bar, this.told);
     this.listen();
-    this.heard = { scene: () => this.change(), strip: () => this.picture.draw() };
+    this.heard = { scene: () => this.change(), strip: () => this.drawOnce() };
     for (const [name, heard] of Object.entries(this.heard)) model.on(`change:${name}`, heard);
     el.wavesim = this.picture;
   }
@@ -106,7 +106,17 @@ class PlansView {
     this.rests = setTimeout(() => this.fitAxis(), REST_MS);
     this.changedAt = performance.now();
     this.mark([]);
-    this.picture.draw();
+    this.drawOnce();
+  }
+
+  // Scene and strip come in one message, as two changes.
+  drawOnce() {
+    if (this.isAsked) return;
+    this.isAsked = true;
+    queueMicrotask(() => {
+      this.isAsked = false;
+      this.picture.draw();
+    });
   }
 
   isNear(endNs) {

@@ -6,6 +6,7 @@ call that opens it as it is shown, `WhatIf(tokens=768)`; `address(site)` a link 
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlencode
 
@@ -14,12 +15,13 @@ import ipywidgets
 from wavesim.errors import DescriptionError
 from wavesim.model import device as devices
 from wavesim.safe_io.bounds import MOST_BLOCKS, shown, whole
+from wavesim.safe_io.escaping import Markup
 from wavesim.view.timeline_data import timeline_parts
 from wavesim.view.timeline_scene import scene_of_timeline
 from wavesim.widgets.ahead import Ahead, nearest_first
 from wavesim.widgets.drawn import PlansPicture
 from wavesim.widgets.explorer import LABEL, Explorer, menu, numbers, require_start_values, stops
-from wavesim.widgets.scenario import ORDERS, Answer, Scenario, answer
+from wavesim.widgets.scenario import KEPT, ORDERS, Answer, Scenario, answer
 from wavesim.widgets.summary import costs_html, finding_html, improvement, table_html
 from wavesim.widgets.words import Words
 from wavesim.workloads.catalogue import DEFAULTS, IMAGE_UNIT, WORKLOADS, Defaults
@@ -92,7 +94,8 @@ class WhatIf(Explorer):
         }
         for control in controls.values():
             control.style.description_width = NARROW_LABEL  # three controls in a row of a cell
-        self._gains: dict[Scenario, float] = {}
+        self._gains: dict[Scenario, dict[int, float]] = {}
+        self._ahead = Ahead(self._simulate_size, self._show_strip)
         super().__init__(
             controls,
             above=[self.finding],
@@ -100,7 +103,7 @@ class WhatIf(Explorer):
             fold="Where the time goes, costs, measured values, safety",
         )
         self.picture.observe(self._pick, names="picked")
-        self._ahead = Ahead(self._simulate_size, self._show_strip)
+        self._say_below()
         self._ahead.restart(self._other_sizes())
 
     @property
@@ -121,45 +124,64 @@ class WhatIf(Explorer):
         return address_of(self.answer.scenario, site)
 
     def refresh(self) -> None:
-        """As every explorer, then what the neighbouring sizes give, while nothing else is to be done."""
-        super().refresh()
-        self._ahead.restart(self._other_sizes())
+        """As every explorer, with scene and strip in one message; then what the neighbouring sizes give."""
+        before = self.answer.scenario.tokens
+        with self.picture.hold_sync():
+            super().refresh()
+        self._ahead.soon(self._say_below)
+        self._ahead.restart(self._other_sizes(before))
 
-    def _other_sizes(self) -> list[int]:
+    def html(self) -> Markup:
+        """As every explorer."""
+        self._say_below()
+        return super().html()
+
+    def _other_sizes(self, before: int | None = None) -> list[int]:
         if self.tokens.disabled:
             return []
-        return nearest_first([value for _, value in self.tokens.options], self.tokens.value)
+        now = self.tokens.value
+        return nearest_first(self._sizes, now, 0 if before is None else now - before)
+
+    @property
+    def _sizes(self) -> list[int]:
+        return [] if self.tokens.disabled else [value for _, value in self.tokens.options]
 
     def _simulate_size(self, tokens: int) -> None:
         scenario = replace(self.scenario, tokens=tokens)
-        if scenario not in self._gains:
-            self._gains[scenario] = improvement(answer(scenario))
+        answered, _ = _drawn(scenario)
+        self._gains_of(scenario)[tokens] = improvement(answered)
+
+    def _gains_of(self, scenario: Scenario) -> dict[int, float]:
+        """By size, everything else as it is there."""
+        return self._gains.setdefault(replace(scenario, tokens=0), {})
 
     def _show_strip(self) -> None:
         """The gain at each size that has been simulated."""
         shown_now = self.answer.scenario
-        sizes = [] if self.tokens.disabled else [value for _, value in self.tokens.options]
-        gains = [self._gains.get(replace(shown_now, tokens=size)) for size in sizes]
+        known = self._gains_of(shown_now)
         self.picture.strip = {
             "label": shown_now.unit,
-            "values": sizes,
-            "gains": [None if gain is None else round(gain, 2) for gain in gains],
+            "values": self._sizes,
+            "gains": [round(known[size], 2) if size in known else None for size in self._sizes],
             "at": shown_now.tokens,
         }
 
     def _pick(self, change: Any) -> None:
         """A click on the strip."""
-        if change.new in [value for _, value in self.tokens.options]:
+        if change.new in self._sizes:
             self.tokens.value = change.new
 
     def _scenes(self) -> Sequence[dict[str, Any]]:
-        self.answer: Answer = answer(self.scenario)
-        self._gains[self.answer.scenario] = improvement(self.answer)
-        return [scene_of_timeline(timeline_parts([self.answer.stream, self.answer.chosen]))]
+        self.answer, scene = _drawn(self.scenario)
+        self._gains_of(self.answer.scenario)[self.answer.scenario.tokens] = improvement(self.answer)
+        return [scene]
 
     def _say(self) -> None:
         self._show_strip()
         self.finding.value = finding_html(self.answer)
+
+    def _say_below(self) -> None:
+        """What is folded: it may come after the picture."""
         self.table.value = table_html(self.answer)
         self.costs.value = costs_html(self.answer, self.code)
 
@@ -184,6 +206,13 @@ class WhatIf(Explorer):
         is_fixed = self.workload.value == "toy" or self._start.given is not None
         self.tokens.disabled = self.tile.disabled = is_fixed
         self.head_start.disabled = self.wait_kernel.value
+
+
+@lru_cache(maxsize=KEPT // 2)
+def _drawn(scenario: Scenario) -> tuple[Answer, dict[str, Any]]:
+    """The answer, and the picture of it. Raises as `answer`."""
+    answered = answer(scenario)
+    return answered, scene_of_timeline(timeline_parts([answered.stream, answered.chosen]))
 
 
 def start_scenario(**chosen: Any) -> Scenario:

@@ -103,7 +103,7 @@ def test_an_error_of_our_own_is_said_and_not_swallowed(on_toy, monkeypatch):
     def broken(_):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("wavesim.widgets.what_if.answer", broken)
+    monkeypatch.setattr("wavesim.widgets.what_if._drawn", broken)
     with pytest.raises(ZeroDivisionError):
         on_toy.refresh()
     assert "wavesim met an error of its own" in on_toy.problem.value
