@@ -102,6 +102,7 @@ NAV: list[Any] = [
                     {"Layers": "records/layers.md"},
                     {"Convolutions": "records/convolutions.md"},
                     {"Two GPUs": "records/two-gpus.md"},
+                    {"MLPs": "records/mlp.md"},
                     {"Lint's examination": "records/lint-exam.md"},
                     {"GPT-3 145B": "models/gpt3-145b.md"},
                     {"LLaMA 65B": "models/llama-65b.md"},
