@@ -81,6 +81,7 @@ NAV: list[Any] = [
             {"Streams, queues and copies": "streams.md"},
             {"Kernels that stay": "persistent-kernels.md"},
             {"Why decode is slow": "decode.md"},
+            {"Who waits for the busiest expert": "moe.md"},
             {"What machine code keeps": "machine-code.md"},
             {"What the memory model says": "memory-model.md"},
             {"Why it is built this way": "design.md"},
@@ -190,7 +191,13 @@ def write_pages(source: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
     shutil.copytree(ROOT / "docs" / "images", source / "images")
-    for name in ("docs/pair.toml", "docs/decode.toml", "tools/site.css", "docs/course/quiz.html"):
+    for name in (
+        "docs/pair.toml",
+        "docs/decode.toml",
+        "docs/moe-layer.toml",
+        "tools/site.css",
+        "docs/course/quiz.html",
+    ):
         shutil.copy(ROOT / name, source / name.split("/", 1)[1])
     light, dark = HtmlFormatter().get_style_defs(".highlight"), HtmlFormatter(style="github-dark")
     styles = f"{light}\n{dark.get_style_defs('[data-bs-theme=dark] .highlight')}\n"

@@ -36,6 +36,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Prints the best plan, its gain and how sure that is."""
+    from wavesim.predict.defaults import are_times_known
     from wavesim.predict.recommendation_text import answer_lines, detail_lines
     from wavesim.work.description.reader import load_description
 
@@ -46,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
         return predict_several(several, options)
     if names_megakernel(description):
         return predict_megakernel(description, options)
-    if not description.kernel_ns:
+    if not description.kernel_ns and not are_times_known(description.pipeline, description.device):
         raise DescriptionError(
             f"stage {description.pipeline.stages[0].name!r} has no time; write kernel_us = the kernel alone, "
             "measured"

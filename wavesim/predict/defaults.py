@@ -98,6 +98,9 @@ def described_costs(pipeline: Pipeline, device: Device, kernel_ns: Mapping[str, 
     """
     if kernel_ns:
         return _from_kernel_times(pipeline, device, kernel_ns)
+    by_work = _by_work(pipeline, device) if are_times_known(pipeline, device) else None
+    if by_work is not None:
+        return by_work
     for stage in pipeline.stages:
         if not stage.kernel.flops_per_block:
             raise DescriptionError(
@@ -105,6 +108,12 @@ def described_costs(pipeline: Pipeline, device: Device, kernel_ns: Mapping[str, 
                 "kernel_us = the kernel alone, measured, or m, n, k and tile for a roofline"
             )
     return _from_data_sheet(pipeline, device)
+
+
+def are_times_known(pipeline: Pipeline, device: Device) -> bool:
+    """Whether kinds of work say how long their tiles take, so that no kernel needs to be timed first."""
+    laws = [law_of_stage(stage, device) for stage in pipeline.stages]
+    return None not in laws and any(law is not None and law.times_descriptions for law in laws)
 
 
 def _from_kernel_times(pipeline: Pipeline, device: Device, kernel_ns: Mapping[str, int]) -> KnownCosts:

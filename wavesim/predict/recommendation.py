@@ -17,7 +17,7 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import parse_order
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan, StreamSync
-from wavesim.predict.defaults import described_costs
+from wavesim.predict.defaults import are_times_known, described_costs
 from wavesim.predict.forecast import HELPS_POINTS, Forecast, HasForecast
 from wavesim.predict.intervals import SUPPORTS
 from wavesim.predict.known_costs import KnownCosts
@@ -157,7 +157,7 @@ def verdict_on(
 
     `own` are plans as words, beside those that are always tried; `progress(done, total)` after every plan.
     """
-    if not kernel_ns:
+    if not kernel_ns and not are_times_known(pipeline, device):
         raise DescriptionError(
             f"stage {pipeline.stages[0].name!r} has no time; write kernel_us = the kernel alone, measured"
         )

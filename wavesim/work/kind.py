@@ -21,6 +21,7 @@ from wavesim.work.law import CostLaw
 ELEMENTS = ("fp16", "bf16")  # of kinds that compute with the catalogue's peak rate
 # Fields of a stage that say what it computes, or how: a kind takes those that are `beside` its table.
 OF_OTHERS = ("m", "n", "k", "grid", "flops", "bytes", "split_k", "activation", "carveout")
+MOST_LISTED = 1024  # numbers of a list
 OF_PRODUCTS = ("bias", "residual", "rope", "cache")
 Needs = Callable[[Stage, Stage], TileSet]  # of a producer and a consumer
 
@@ -139,8 +140,9 @@ class WorkKind:
         if any(getattr(work, name) != usual for name, usual in self._usual.items() if name not in said):
             return
         values = {entry.name: getattr(work, entry.attribute) for entry in self.fields}
+        values = {name: value for name, value in values.items() if value not in (None, ())}
         yield f"tile = [{', '.join(str(getattr(work, name)) for name in self.tile)}]"
-        yield table_line(self.word, {name: value for name, value in values.items() if value is not None})
+        yield table_line(self.word, values)
         yield f'element = "{work.dtype}"'
         for name in self.beside:
             if name in self._usual and name != "carveout" and getattr(work, name) != self._usual[name]:
@@ -168,6 +170,8 @@ class WorkKind:
             return own.word(entry.name, entry.words)
         if entry.bounds:
             return float(own.number(entry.name, entry.bounds[0], entry.bounds[1]) or 0.0)
+        if isinstance(usual, tuple):
+            return tuple(own.integers(entry.name, 1, MOST_LISTED, "a list of whole numbers") or ())
         if isinstance(usual, bool):
             return own.required(entry.name, bool)
         return whole(own.field(entry.name), own.required(entry.name, int), 0, MOST_INDEX)
@@ -179,5 +183,7 @@ def table_line(name: str, values: Mapping[str, object]) -> str:
 
 
 def value_text(value: object) -> str:
-    """A value as TOML has it."""
+    """A value as TOML has it; of several, a list."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(value_text, value))}]"
     return f'"{value}"' if isinstance(value, str) else str(value).lower()

@@ -14,6 +14,7 @@ from wavesim.work.convolution.kind import CONVOLUTION
 from wavesim.work.description.fields import FILE, read_fields
 from wavesim.work.description.table import Field
 from wavesim.work.gemm.kind import GEMM
+from wavesim.work.grouped.kind import COMBINE, GROUPED
 from wavesim.work.kind import WorkKind
 from wavesim.work.rows.kind import COPY, NORM, SOFTMAX
 from wavesim.work.streamed.kind import STREAMED
@@ -28,6 +29,8 @@ KINDS: dict[str, WorkKind] = {
     SOFTMAX.word: SOFTMAX,
     COPY.word: COPY,
     STREAMED.word: STREAMED,
+    GROUPED.word: GROUPED,
+    COMBINE.word: COMBINE,
 }
 
 

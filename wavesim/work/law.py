@@ -124,6 +124,7 @@ class CostLaw:
     scored_as: ClassVar[str] = ""  # a kind of predictions of its own, and in words what it was fitted to
     fitted_to: ClassVar[str] = ""
     elsewhere: ClassVar[Mapping[str, str]] = {}
+    times_descriptions: ClassVar[bool] = False  # also of stages that a file describes without their times
 
     @classmethod
     def names(cls) -> tuple[str, ...]:

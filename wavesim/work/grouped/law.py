@@ -1,0 +1,73 @@
+"""How long tiles of a grouped GEMM take, by the constants of plain products: nothing is fitted to it.
+
+Example: on an H200 a tile of 256 columns of weights with k = 2,048 reads 1 MB; 132 blocks that read at the
+same time share 4.4 TB/s, so it takes 31 us, whether the expert has one row or 64. Of an expert with several
+blocks of rows the first reads the weights from DRAM, and the others find them in the L2.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from wavesim.model.stage import Stage
+from wavesim.work.gemm.law import TILE_K, WIDE_AREA, WIDE_COLUMNS
+from wavesim.work.grouped import GroupedGemm, RowBlock
+from wavesim.work.law import BYTES_SHARPNESS, BlockTimes, CostLaw, RunSetting, StageTimes, bent
+
+_TILES = (
+    *("k_block_ratio", "tile_cycles", "area_cycles", "activation_cycles", "few_rows_ns"),
+    *("few_rows_block_bytes_per_s", "few_rows_wait_ns"),
+)
+
+
+@dataclass(frozen=True)
+class GroupedCosts(CostLaw):
+    """The constants of the sections that plain products and the memory were fitted with (`GemmCosts`)."""
+
+    elsewhere: ClassVar[Mapping[str, str]] = {name: f"tiles.{name}" for name in _TILES} | {
+        "multiply_adds_per_cycle": "products.multiply_adds_per_cycle",
+        "memory_bytes_per_s": "memory.dram_bytes_per_s",
+    }
+    times_descriptions: ClassVar[bool] = True
+
+    k_block_ratio: float
+    tile_cycles: float
+    area_cycles: float
+    activation_cycles: float
+    few_rows_ns: int
+    few_rows_block_bytes_per_s: float
+    few_rows_wait_ns: int
+    multiply_adds_per_cycle: float
+    memory_bytes_per_s: float
+
+    def times(self, stage: Stage, setting: RunSetting) -> StageTimes:
+        """Each tile's, row block by row block."""
+        work: Any = stage.work
+        blocks = [
+            self._tile(work, block, x, setting.sms) for block in work.row_blocks for x in range(work.grid.x)
+        ]
+        is_wide = work.tile_n >= WIDE_COLUMNS
+        return StageTimes(blocks, self._adds(work) * len(blocks) if is_wide else 0.0)
+
+    def _adds(self, work: GroupedGemm) -> float:
+        """Cycles in which the tensor cores work on a tile, whether it is full or not."""
+        k_blocks = -(-work.k // TILE_K)
+        return k_blocks * work.tile_m * work.tile_n * TILE_K / self.multiply_adds_per_cycle
+
+    def _tile(self, work: GroupedGemm, block: RowBlock, x: int, sms: int) -> BlockTimes:
+        resident = min(work.grid.size, sms)
+        weights = work.ahead_bytes(x, 0, 0)
+        alone_ns = weights / self.few_rows_block_bytes_per_s
+        shared_ns = weights / block.blocks * resident / self.memory_bytes_per_s
+        activation = self.activation_cycles if work.activation else 0.0
+        stores = (self.area_cycles + activation) * block.rows * work.tile_n / WIDE_AREA
+        return BlockTimes(
+            loop_cycles=self._adds(work) * self.k_block_ratio,
+            loads_ns=1e9 * bent(alone_ns, shared_ns, BYTES_SHARPNESS),
+            other_cycles=self.tile_cycles + stores,
+            before_ns=self.few_rows_ns * min(1.0, sms / work.grid.size),
+        )
+
+    def overheads(self, work: Any, setting: RunSetting, shared: Mapping[str, int]) -> dict[str, int]:
+        """A look at a semaphore, of which so short k-blocks hide nothing."""
+        return {"wait_ns": self.few_rows_wait_ns}
