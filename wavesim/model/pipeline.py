@@ -18,6 +18,15 @@ from wavesim.safe_io.annotated import require_types, tuple_of
 from wavesim.safe_io.bounds import MOST_BLOCKS, MOST_STAGES
 
 
+def require_few_blocks(name: str, blocks: int) -> None:
+    """Raises `DescriptionError` for more blocks than a pipeline may have."""
+    if blocks > MOST_BLOCKS:
+        raise DescriptionError(
+            f"pipeline {name} has {blocks:,} blocks in all; at most {MOST_BLOCKS:,} are simulated. "
+            "Use larger tiles"
+        )
+
+
 @dataclass(frozen=True)
 class Pipeline:
     """Stages in launch order and the dependencies between them: pairs, chains, forks, joins.
@@ -66,12 +75,7 @@ class Pipeline:
             raise DescriptionError(
                 f"pipeline {self.name} has {len(self.stages):,} stages; at most {MOST_STAGES} are simulated"
             )
-        blocks = sum(stage.grid.size for stage in self.stages)
-        if blocks > MOST_BLOCKS:
-            raise DescriptionError(
-                f"pipeline {self.name} has {blocks:,} blocks in all; at most {MOST_BLOCKS:,} are simulated. "
-                "Use larger tiles"
-            )
+        require_few_blocks(self.name, sum(stage.grid.size for stage in self.stages))
         require_few_reads(f"pipeline {self.name}", sum(dependency.reads for dependency in self.dependencies))
 
     def _warn_of_unneeded(self, names: list[str]) -> None:

@@ -104,7 +104,11 @@ def run_program(name: str, command: Callable[[], int]) -> int:
     """
     guard_streams()
     received = signals.raise_once(name)
-    status = _status(name, command)
+    try:
+        status = _status(name, command)
+    except Exception:
+        if not received:  # else the signal's exception, of which an import made one of its own
+            raise
     signals.end_at_once(name)
     if received:
         sys.stderr.write(f"{name}: {signals.word(received[0])}\n")

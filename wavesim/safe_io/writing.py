@@ -60,6 +60,8 @@ def _require_writable(path: Path) -> None:
         # Only a file tells: on a read-only file system, root is allowed to write and still cannot.
         with tempfile.TemporaryFile(dir=folder):
             pass
+    except OutputError:
+        raise
     except OSError as error:
         raise cannot_write(path, error) from error
 

@@ -64,7 +64,9 @@ class Adversary:
         """The worst case for a stage's next block, or for a stage's wait-kernel; and whether it is exact."""
         waiting = self._waiting(name, is_wait_kernel)
         head = self._wait_kernel if is_wait_kernel else self._footprints[name]
-        closure = close_sms(self._device, waiting, head, self._passing(name, is_wait_kernel))
+        cluster = 1 if is_wait_kernel else self._clusters[name]
+        passing = self._passing(name, is_wait_kernel)
+        closure = close_sms(self._device, waiting, head, passing, is_in_pairs=cluster > 1)
         starved = wait_kernel_of(name) if is_wait_kernel else name
         footprints = {starved: head} | {kind.name: kind.footprint for kind in waiting}
         case = WorstCase(
@@ -74,7 +76,7 @@ class Adversary:
             residents=closure.residents,
             waits_for={kind.name: self._awaited(kind.name) for kind in waiting},
             shares={name: self._share(kind) for name, kind in footprints.items()},
-            cluster=1 if is_wait_kernel else self._clusters[name],
+            cluster=cluster,
         )
         return case, closure.is_exact
 
@@ -95,7 +97,7 @@ class Adversary:
             is_head = kind == name and not is_wait_kernel
             count = size - is_head * self._clusters[kind]
             if count > 0 and self._can_wait[kind] and name not in self._issued_before[kind]:
-                waiting.append(Waiting(kind, self._footprints[kind], count))
+                waiting.append(Waiting(kind, self._footprints[kind], count, self._clusters[kind]))
             stands_alone = kind in self._guarded and kind != name and kind not in started
             if stands_alone and not set(self._producers[kind]) <= started:
                 waiting.append(Waiting(wait_kernel_of(kind), self._wait_kernel, 1))
@@ -105,7 +107,7 @@ class Adversary:
         """Everything of a copy that ever waits; unless `is_ordered` also what stands behind a wait-kernel."""
         for kind, size in self._sizes.items():
             if self._can_wait[kind] if is_ordered else self._producers[kind]:
-                yield Waiting(kind, self._footprints[kind], size)
+                yield Waiting(kind, self._footprints[kind], size, self._clusters[kind])
         for kind in self._guarded:
             yield Waiting(wait_kernel_of(kind), self._wait_kernel, 1)
 

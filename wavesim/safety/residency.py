@@ -6,7 +6,7 @@ With kernels of different sizes an SM can be closed in several ways; which SM th
 block on does not matter, because the adversary may choose.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -24,11 +24,14 @@ class TooManySetsError(Exception):
 
 @dataclass(frozen=True)
 class Waiting:
-    """Blocks of one kind that may be resident and wait: what each takes, and how many there are."""
+    """Blocks of one kind that may be resident and wait: what each takes, how many there are, in clusters of
+    how many.
+    """
 
     name: str
     footprint: Footprint
     count: int
+    cluster: int = 1
 
 
 @dataclass(frozen=True)
@@ -126,39 +129,57 @@ class OneSm:
 
 
 def close_sms(
-    device: Device, waiting: Sequence[Waiting], head: Footprint, passing: Sequence[Waiting]
+    device: Device,
+    waiting: Sequence[Waiting],
+    head: Footprint,
+    passing: Sequence[Waiting],
+    *,
+    is_in_pairs: bool = False,
 ) -> Closure:
     """How many of the device's SMs the waiting blocks can close to a block of the head's footprint.
 
-    `passing` are blocks that may have been on an SM before: all that can be issued before the head. Exact
-    where the sets that close an SM are few; else a bound, never below what is possible.
+    `passing` are blocks that may have been on an SM before: all that can be issued before the head.
+    `is_in_pairs`: how many pairs of neighbouring SMs they can close, of which one SM is enough; a cluster of
+    two is on one pair, with both blocks. Exact where the sets that close an SM are few; else a bound, never
+    below what is possible.
     """
-    names: dict[Footprint, list[str]] = {}
+    names: dict[tuple[Footprint, int], list[str]] = {}
     for kind in waiting:
-        names.setdefault(kind.footprint, []).extend([kind.name] * kind.count)
+        together = kind.cluster if is_in_pairs else 1
+        blocks = [kind.name] * _in_clusters(kind.count, together)
+        names.setdefault((kind.footprint, together), []).extend(blocks)
+    kinds, sizes = tuple(kind for kind, _ in names), tuple(together for _, together in names)
     limits = tuple(len(blocks) for blocks in names.values())
     try:
-        sets = set(OneSm(device, tuple(names)).closing(limits, head, passing))
+        closing = set(OneSm(device, kinds).closing(limits, head, passing))
     except TooManySetsError:
-        return _bounded(device, names, limits, head, passing)
+        return _bounded(device, kinds, list(names.values()), head, passing)
+    sets = {(tuple(map(_in_clusters, counts, sizes)), carveout) for counts, carveout in closing}
     # A carve-out that another block must have set costs one of the blocks that can: one more resource.
     carveouts = sorted({carveout for _, carveout in sets if carveout is not None})
     openers = tuple(sum(k.count for k in passing if k.footprint.carveout_bytes == c) for c in carveouts)
     ways = smallest({(*counts, *(int(c == carveout) for c in carveouts)) for counts, carveout in sets})
-    cover = largest_cover(ways, (*limits, *openers), device.sm_count)
-    return Closure(cover.at_most, tuple(_named(counts[: len(limits)], names) for counts in cover.uses))
+    cover = largest_cover(ways, (*limits, *openers), device.sm_count // (2 if is_in_pairs else 1))
+    left = list(names.values())
+    return Closure(cover.at_most, tuple(_named(counts[: len(limits)], left) for counts in cover.uses))
+
+
+def _in_clusters(blocks: int, cluster: int) -> int:
+    """The blocks of the fewest clusters that have so many."""
+    return -(-blocks // cluster) * cluster
 
 
 def _bounded(
     device: Device,
-    names: Mapping[Footprint, list[str]],
-    limits: Counts,
+    kinds: tuple[Footprint, ...],
+    names: Sequence[list[str]],
     head: Footprint,
     passing: Sequence[Waiting],
 ) -> Closure:
     """What is known without looking at all sets: a bound, and a placement that closes SMs greedily."""
-    bound = closing_bound(device, tuple(names), limits, head, [kind.footprint for kind in passing])
-    sm, left, residents = OneSm(device, tuple(names)), limits, list[tuple[str, ...]]()
+    limits = tuple(map(len, names))
+    bound = closing_bound(device, kinds, limits, head, [kind.footprint for kind in passing])
+    sm, left, residents = OneSm(device, kinds), limits, list[tuple[str, ...]]()
     while len(residents) < bound and (counts := sm.greedy_closing(left, head)):
         times = min(n // count for n, count in zip(left, counts, strict=True) if count)
         for _ in range(min(times, bound - len(residents))):
@@ -178,7 +199,5 @@ def leaves_room(device: Device, waiting: Sequence[Waiting], heads: Iterable[Foot
     return all(sm.fits(counts, carveout, head) for head in heads for carveout in carveouts)
 
 
-def _named(counts: Counts, names: Mapping[Footprint, list[str]]) -> tuple[str, ...]:
-    return tuple(
-        blocks.pop(0) for blocks, count in zip(names.values(), counts, strict=True) for _ in range(count)
-    )
+def _named(counts: Counts, names: Sequence[list[str]]) -> tuple[str, ...]:
+    return tuple(blocks.pop(0) for blocks, count in zip(names, counts, strict=True) for _ in range(count))

@@ -46,7 +46,7 @@ class WorstCase:
     `closed_sms` of `sm_count` SMs have no room for a block of `starved`; `residents` names, for
     each of them, the waiting blocks on it, and `waits_for` what each of those waits for. `shares`
     are the parts of an SM, 0 to 1, that a block takes: of the resource of which it takes most. `cluster`
-    blocks of `starved` are issued together, to as many neighbouring SMs.
+    blocks of `starved` are issued together, to as many neighbouring SMs: `closed_sms` are of a place each.
     """
 
     starved: str
@@ -59,8 +59,8 @@ class WorstCase:
 
     @property
     def free_sms(self) -> int:
-        """SMs on which the kernel's next block can still be issued."""
-        return self.sm_count - self.closed_sms
+        """SMs on which the kernel's next block can still be issued, or pairs of them for its next cluster."""
+        return self.places - self.closed_sms
 
     @property
     def places(self) -> int:
@@ -192,11 +192,10 @@ def needs_text(
 
 def unsafe_text(case: WorstCase, *, is_exact: bool) -> str:
     """Why a plan can deadlock, and what to do."""
-    place = "SM" if case.cluster == 1 else f"{case.cluster} neighbouring SMs"
     if not is_exact:
         return (
             f"may deadlock: too many ways to place the waiting blocks to rule out that they leave no "
-            f"room for {_block_of(case.starved)} on any of {_sms(case.sm_count)}. Keep the wait-kernel"
+            f"room for {_block_of(case.starved)} on any of {_places(case)}. Keep the wait-kernel"
         )
     waiting = dict.fromkeys(name for sm in case.residents for name in sm)
     awaited = dict.fromkeys(fact for name in waiting for fact in case.waits_for[name])
@@ -204,8 +203,7 @@ def unsafe_text(case: WorstCase, *, is_exact: bool) -> str:
     fix = "Use a device with more SMs, or smaller blocks" if is_own_fault else "Keep the wait-kernel"
     return (
         f"can deadlock: {_counted(case)} can be resident at once and wait for {' and '.join(awaited)}; "
-        f"that leaves no room for {_block_of(case.starved)} on any of {_sms(case.sm_count)}"
-        f"{'' if case.cluster == 1 else f' with {place} to itself'}. {fix}"
+        f"that leaves no room for {_block_of(case.starved, case.cluster)} on any of {_places(case)}. {fix}"
     )
 
 
@@ -214,7 +212,7 @@ def safe_text(case: WorstCase, *, is_exact: bool) -> str:
     if not case.closed_sms:
         return f"safe: whoever waits, every SM has room for {_block_of(case.starved)}"
     at_most = "" if is_exact else "at most "
-    closed, free = f"{at_most}{case.closed_sms} of {_sms(case.sm_count)}", case.free_sms
+    closed, free = f"{at_most}{case.closed_sms} of {_places(case)}", case.free_sms
     return (
         f"safe: at worst {_counted(case)} can be resident at once and wait; that closes {closed} to "
         f"{case.starved}, which can run on the other{'' if free == 1 else f' {free}'}"
@@ -232,8 +230,16 @@ def _counted(case: WorstCase) -> str:
     return " and ".join(words) if words else "waiting blocks"
 
 
-def _block_of(name: str) -> str:
-    return f"the {name}" if name.startswith(_WAIT_KERNEL) else f"a block of {name}"
+def _block_of(name: str, cluster: int = 1) -> str:
+    if name.startswith(_WAIT_KERNEL):
+        return f"the {name}"
+    return f"a block of {name}" if cluster == 1 else f"a cluster of {name}"
+
+
+def _places(case: WorstCase) -> str:
+    if case.cluster == 1:
+        return _sms(case.sm_count)
+    return f"{case.places} pair{'s' * (case.places > 1)} of neighbouring SMs"
 
 
 def _sms(count: int) -> str:

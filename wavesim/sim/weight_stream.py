@@ -73,7 +73,7 @@ class WeightStream:
         ]
         stages = range(len(lists.pipeline.stages))
         self._counters, self._posted = [0 for _ in stages], [0 for _ in stages]  # and when last
-        self._parked: dict[int, list[StreamingSm]] = {}
+        self._parked: dict[int, list[tuple[int, StreamingSm]]] = {}  # by counter: (value, who)
         self._dram = 0  # when the memory is free
         self._heap: list[tuple[int, int]] = []
 
@@ -126,7 +126,7 @@ class WeightStream:
         is_new, ready = sm.place[0] != item.stage, 0
         if is_new and self.waits and item.wait != NOTHING:
             if self._counters[item.wait] < item.value:
-                self._parked.setdefault(item.wait, []).append(sm)
+                self._parked.setdefault(item.wait, []).append((item.value, sm))
                 return False
             ready = self._posted[item.wait] + self._post
         free = max(sm.groups)  # its warps leave a stage together
@@ -168,9 +168,14 @@ class WeightStream:
             return
         self._counters[item.post] += 1
         self._posted[item.post] = max(self._posted[item.post], *sm.groups)
-        for other in self._parked.pop(item.post, ()):
-            self._take(other)
-            self._ask(other)
+        parked, reached = self._parked.get(item.post, []), self._counters[item.post]
+        if not any(value <= reached for value, _ in parked):
+            return
+        self._parked[item.post] = [(value, sm) for value, sm in parked if value > reached]
+        for value, other in parked:
+            if value <= reached:
+                self._take(other)
+                self._ask(other)
 
     def _deadlock(self) -> DeadlockError:
         stages = self.lists.pipeline.stages

@@ -30,7 +30,7 @@ class ResultsFile:
     Opened once, appended to line by line, each under the file's lock, when `known` also learns what others
     have added. A last line that was cut off, by a kill or a full disk, is dropped; any other file is left as
     it is. Raises `RecordingError` for a file that is no results file, or that cannot be read or written, and
-    `OutputError` where it cannot be locked.
+    `OutputError` where it cannot be locked or is another user's link.
     """
 
     def __init__(self, path: Path) -> None:
@@ -39,6 +39,8 @@ class ResultsFile:
         self._read_bytes = self._read_lines = 0
         try:
             self._number = open_appending(path)
+        except OutputError:
+            raise
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             raise RecordingError(

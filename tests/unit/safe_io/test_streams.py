@@ -104,3 +104,15 @@ def test_too_little_memory_is_status_2_and_one_line(call, reason):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"prog: out of memory{reason}")
     assert done.stderr.count("\n") == 1
+
+
+def test_a_signal_that_an_import_makes_an_error_of_its_own_is_still_a_signal():
+    code = (
+        "import os, signal, sys\nfrom wavesim.safe_io.program import run_program\n"
+        "def command():\n"
+        "    try:\n        os.kill(os.getpid(), signal.SIGTERM)\n        signal.pause()\n"
+        "    except KeyboardInterrupt as error:\n        raise ImportError('numpy.core') from error\n"
+        "sys.exit(run_program('prog', command))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (143, "prog: terminated\n")

@@ -89,10 +89,19 @@ def test_a_cluster_needs_a_pair_of_neighbouring_sms():
     assert safety_of(pipeline, plan, device).is_safe
     verdict = safety_of(pipeline, plan, device, clusters={"first": 2})
     assert not verdict.is_safe
-    assert "on any of 6 SMs with 2 neighbouring SMs to itself" in verdict.reason
+    assert "no room for a cluster of first on any of 3 pairs of neighbouring SMs" in verdict.reason
     roomy = safety_of(pipeline, plan, device.with_sm_count(8), clusters={"first": 2})
     assert roomy.is_safe
     assert "8 of 8 SMs free of other work" in roomy.rests_on
+    assert "can run on the other" in roomy.reason
+
+
+def test_a_cluster_of_waiting_blocks_takes_one_pair_of_sms():
+    pipeline, plan = pair(stage("first", 4), stage("second", 4)), parse_plan("streams:no-wait-kernel+row")
+    device = TOY.with_sm_count(6)
+    assert not safety_of(pipeline, plan, device, clusters={"first": 2}).is_safe
+    both = safety_of(pipeline, plan, device, clusters={"first": 2, "second": 2})
+    assert "closes 2 of 3 pairs of neighbouring SMs" in both.reason
 
 
 def test_a_plan_that_is_safe_only_with_a_carve_out_that_cuda_does_not_give_unasked_says_so():

@@ -11,7 +11,5 @@ def test_no_plan_that_is_called_safe_can_deadlock_and_few_that_cannot_are_refuse
     counts = Counter(outcome(kind, seed, most_states=400) for seed in range(90_000, 90_080))
     assert counts["unsafe, accepted"] == 0
     assert counts["safe, accepted"] >= 5
-    # CUDA does not say where clusters go: to the rule, no two of the free SMs need be neighbours.
-    most = 1.0 if kind == "clusters" else 0.2
-    assert counts["safe, refused"] <= most * counts["safe, accepted"]
+    assert counts["safe, refused"] <= 0.05 * counts["safe, accepted"]
     assert kind == "Stream-K" or counts["unsafe, refused"] >= 5

@@ -168,7 +168,7 @@ def test_orders_and_policies_that_raise_or_return_nonsense_stop_before_the_sweep
 def test_sweeps_run_on_dask():
     distributed = pytest.importorskip("distributed", reason="pip install distributed")
     cluster = distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
+        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
     )
     with cluster, distributed.Client(cluster) as client, client.get_executor() as pool:
         assert ranking(tune(TOY, DEVICE, executor=pool)) == ranking(tune(TOY, DEVICE))

@@ -43,6 +43,13 @@ shots = "one-shot"
 """
 
 
+def test_blocks_of_all_ranks_are_counted_before_their_reads(monkeypatch):
+    monkeypatch.setattr("wavesim.work.collective.Dependency", None)
+    large = Pipeline("large", [Stage("gemm", Gemm("gemm", 65_536, 65_536, 64, 128, 128, 64))])
+    with pytest.raises(DescriptionError, match="large on 8 GPUs has 2,097,152 blocks in all; at most"):
+        across(large, 8, {"gemm": Collective()})
+
+
 @pytest.mark.parametrize("ranks", [2, 3, 5])
 def test_every_tile_of_a_two_shot_all_reduce_has_one_owner_that_reads_it_of_all_ranks(ranks: int):
     pipeline = across(ONE, ranks, {"gemm": Collective()})

@@ -15,7 +15,7 @@ from typing import Literal, get_args
 from wavesim.errors import DescriptionError
 from wavesim.model.dependency import Dependency, Index, as_index, x, y
 from wavesim.model.kernel import Block, Grid, Kernel, Work
-from wavesim.model.pipeline import Pipeline
+from wavesim.model.pipeline import Pipeline, require_few_blocks
 from wavesim.model.stage import MOST_DEVICES, Axis, Stage, TileSet
 from wavesim.safe_io.bounds import shown
 
@@ -124,6 +124,8 @@ def _require_ranks(pipeline: Pipeline, ranks: int, collectives: Mapping[str, Col
             f"{MOST_DEVICES}. "
             "On one GPU leave the collectives out"
         )
+    blocks = ranks * sum(stage.grid.size for stage in pipeline.stages)
+    require_few_blocks(f"{pipeline.name} on {ranks} GPUs", blocks)  # before their reads are enumerated
     for name in collectives:
         pipeline.stage(name)
 

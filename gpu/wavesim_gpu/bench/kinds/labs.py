@@ -17,6 +17,7 @@ from wavesim_gpu.driver.device import query, versions
 LABS = (
     "copies",
     "decode_steps",
+    "issue_order",
     "ladder",
     "primitives",
     "wavernn",
