@@ -162,7 +162,7 @@ def _draw_what_jupyter_shows() -> None:
 
 fill_with(_draw_what_jupyter_shows)
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 
 def device(name: str) -> "Device":
