@@ -1,6 +1,7 @@
 """The shipped measurements are predicted as well as we claim, and the scores are those of the predictions."""
 
 import json
+import statistics
 from dataclasses import asdict
 
 import pytest
@@ -45,7 +46,13 @@ def test_the_scores_are_those_committed_and_none_is_worse(predicted: list[Scored
 
 
 # Missed thresholds, which `wavesim validate` and docs/the-model.md name too; whoever mends one takes it out.
-NOT_HELD = {"device: v100", "family: published convolutions"}
+NOT_HELD = {
+    "device: v100",
+    "family: foreign before-main-loop",
+    "family: published CUTLASS",
+    "family: published convolutions",
+    "family: stream-k",
+}
 
 
 def test_intervals_hold_for_devices_and_kernels_that_they_were_not_learnt_on(
@@ -54,6 +61,11 @@ def test_intervals_hold_for_devices_and_kernels_that_they_were_not_learnt_on(
     apart = left_out(predicted)
     assert {one.what.split(":")[0] for one in apart} == {"device", "family"}
     assert {one.what for one in apart if one.cases >= 20 and one.coverage < 0.7} == NOT_HELD
+    families = [one for one in apart if one.what.startswith("family") and one.cases >= 20]
+    assert (
+        0.75 <= statistics.mean(one.coverage for one in families) <= 0.88
+    )  # 80 % is promised, over families
+    assert statistics.median(one.median_half_width_points for one in families) <= 4.0
 
 
 def test_every_set_of_20_or_more_beats_no_gain_and_the_ceil_formula(predicted: list[ScoredPrediction]):

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from math import ceil, exp, log, sqrt
+from math import exp, log, sqrt
 
 import numpy as np
 
@@ -63,7 +63,9 @@ def widths_of(scored: Sequence[ScoredPrediction]) -> Widths:
     `FEWEST_GROUPS` sizes have none.
 
     A kind on another device, and one never scored, is one more draw from the distribution of families of
-    kernels (conformal prediction for random effects): of their widths the one that 8 in 10 do not exceed.
+    kernels: each family weighs the same in it, and in a family each size (the same conformal prediction, a
+    level higher). So 8 in 10 measurements of a new family lie inside on average over families; of the one
+    family at hand fewer or more, as `left_out` counts.
     """
     kinds = {kind: ratios for kind, ratios in _ratios(scored).items() if _is_enough(ratios)}
     quantiles = {kind: grouped_quantile(ratios) for kind, ratios in kinds.items()}
@@ -71,9 +73,8 @@ def widths_of(scored: Sequence[ScoredPrediction]) -> Widths:
         kind: _drawn(quantiles, kind, len(ratios)) * unseen_over_seen(kind, len(ratios))
         for kind, ratios in kinds.items()
     }
-    each = sorted(grouped_quantile(ratios) for ratios in _family_ratios(scored) if _is_enough(ratios))
-    each = each or [UNSCORED_POINTS]
-    unseen = each[min(len(each), ceil(LEVEL * (len(each) + 1))) - 1]
+    families = [ratios for ratios in _family_ratios(scored) if _is_enough(ratios)]
+    unseen = family_quantile(families) if families else UNSCORED_POINTS
     return Widths(
         {kind: _score(scored, kind, width) for kind, width in sorted(widths.items())}, round(unseen, 2)
     )
@@ -175,14 +176,28 @@ def _drawn(quantiles: Mapping[str, float], kind: str, sizes: int) -> float:
 
 def grouped_quantile(groups: Ratios) -> float:
     """The least ratio that a share of LEVEL x (n + 1) / n of n groups of equal weight does not exceed."""
-    weighed = sorted((error, 1.0 / len(errors)) for errors in groups for error in errors)
-    enough = LEVEL * (len(groups) + 1)
-    total = 0.0
-    for error, weight in weighed:
+    return _reached([(error, 1.0 / len(errors)) for errors in groups for error in errors], len(groups))
+
+
+def family_quantile(families: Sequence[Ratios]) -> float:
+    """The same of families of groups, which weigh the same, and in each of them its groups."""
+    weighed = [
+        (error, 1.0 / len(groups) / len(errors))
+        for groups in families
+        for errors in groups
+        for error in errors
+    ]
+    return _reached(weighed, len(families))
+
+
+def _reached(weighed: Sequence[tuple[float, float]], count: int) -> float:
+    """The least of (ratio, weight) up to which weights sum to LEVEL x (count + 1); the largest if none is."""
+    enough, total = LEVEL * (count + 1), 0.0
+    for error, weight in sorted(weighed):
         total += weight
         if total >= enough - 1e-9:
             return max(error, LEAST)
-    return max(weighed[-1][0], LEAST)
+    return max(*(error for error, _ in weighed), LEAST)
 
 
 def _score(scored: Sequence[ScoredPrediction], kind: str, width: float) -> KindScore:

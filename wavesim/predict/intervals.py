@@ -2,9 +2,9 @@
 
 Example: predictions from a stream-sync trace of our first GEMM were scored on an H200, so that 8 times in 10
 the measurement lies within 1.5 spreads of them there. On a GPU where none was scored, and for kernels of
-which no prediction was ever scored, the interval is as wide as those of four in five families of kernels
-would have to be. The words say which of the three it is. `recordings/intervals.json` has the widths, and
-`wavesim validate` counts how many measurements lie inside, also of devices and kernels left out.
+which no prediction was ever scored, the interval is as wide as holds 8 in 10 over all families of kernels
+that were, each left out in turn. The words say which of the three it is. `recordings/intervals.json` has the
+widths, and `wavesim validate` counts how many measurements lie inside, also of devices and kernels left out.
 """
 
 import json
