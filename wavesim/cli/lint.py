@@ -17,6 +17,7 @@ from pathlib import Path
 from wavesim.cli.printing import complain, print_result
 from wavesim.cli.shared_options import add_shared
 from wavesim.errors import DescriptionError
+from wavesim.lint.baseline import baseline_document, beyond, read_baseline
 from wavesim.lint.check import findings_of_all
 from wavesim.lint.files import COMPILE_SECONDS, SUFFIX, compiled, listings_of
 from wavesim.lint.finding import Known
@@ -55,6 +56,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sarif", type=Path, help="write what is wrong or unknown for code review, SARIF 2.1.0"
     )
+    parser.add_argument(
+        "--baseline", type=Path, help="leave out findings that this file accepts, one of --write-baseline"
+    )
+    parser.add_argument(
+        "--write-baseline", type=Path, metavar="FILE", help="keep what is wrong or unknown as accepted"
+    )
     add_shared(parser, "--html", html="write the listing with reasons beside its lines to this page")
     parser.add_argument(
         "--arch", help=f"only these architectures; CUDA C++ is compiled for them ({DEFAULT_ARCH})"
@@ -88,12 +95,18 @@ def _path(text: str) -> Path:
 
 def run(options: argparse.Namespace) -> int:
     """Reads, judges and reports; status 1 where something is wrong."""
-    require_writable(options.html, options.sarif)
+    require_writable(options.html, options.sarif, options.write_baseline)
+    accepted = read_baseline(options.baseline) if options.baseline is not None else None
     began = time.perf_counter()
     listings = _listings(options)
     known = _known(options, listings)
     findings = findings_of_all(listings, known)
-    report = LintReport(str(options.file), listings, findings, round(time.perf_counter() - began, 3))
+    if options.write_baseline is not None:
+        write_text(options.write_baseline, json.dumps(baseline_document(findings), indent=1) + "\n")
+    new = findings if accepted is None else beyond(findings, accepted)
+    if len(new) < len(findings):
+        complain(f"{len(findings) - len(new)} findings that {options.baseline} accepts are left out")
+    report = LintReport(str(options.file), listings, new, round(time.perf_counter() - began, 3))
     _write(options, report)
     print_result(options, findings_document(report), findings_text(report))
     return 1 if report.is_wrong or (options.strict and report.has_unknown) else 0

@@ -392,7 +392,9 @@ class Code:
 
     @functools.cache  # noqa: B019
     def _thread_test(self, guard: int) -> ThreadTest | None:
-        if not self.reads_thread(test := self.test_of(guard)):
+        test = self.test_of(guard)
+        is_poll = any(self[i].op is Op.LOAD and self[i].order in STRONG for i in test)
+        if is_poll or not self.reads_thread(test):
             return None
         text = "\n".join(self[i].text for i in sorted(test))
         if _LANE.search(text) or (self._has_rows and not _ROW.search(text)):

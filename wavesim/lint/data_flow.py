@@ -32,6 +32,7 @@ class DataFlow:
             for register, by_block in self._by_register.items()
             if len(places := [place for block in by_block.values() for place in block]) == 1
         }
+        self._readers: dict[str, list[int]] = {}
         self._found: dict[tuple[str, int], frozenset[int]] = {}
         self._at_start: dict[tuple[str, int], frozenset[int]] = {}
 
@@ -42,6 +43,14 @@ class DataFlow:
         if (register, at) not in self._found:
             self._found[register, at] = self._before(register, at)
         return self._found[register, at]
+
+    def readers(self, register: str) -> list[int]:
+        """The instructions that read a register of that name, whichever value it then has."""
+        if not self._readers:
+            for at, instruction in enumerate(self.instructions):
+                for used in instruction.uses:
+                    self._readers.setdefault(used, []).append(at)
+        return self._readers.get(register, [])
 
     def _before(self, register: str, at: int) -> frozenset[int]:
         only = self._only.get(register, -1)

@@ -54,6 +54,7 @@ class Flow:
         self.post_dominates = flow.post_dominates
         self.can_follow = flow.can_follow
         self.definitions = self._data.definitions
+        self.readers = self._data.readers
         self.slice_of = self._data.slice_of
         self.roots = self._addresses.roots
         self.same_address = self._addresses.are_same

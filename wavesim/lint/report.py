@@ -112,11 +112,28 @@ def findings_text(report: LintReport) -> str:
     count = sum(len(listing.kernels) for listing in report.listings)
     head = f"{report.headline}: {count} kernel{'s' * (count != 1)}, {report.seconds:.2f} s"
     lines = [head]
-    for part in report.kernels:
-        lines += ["", *_kernel(part)]
+    for first, count in _alike(report.kernels):
+        lines += ["", *_kernel(first)]
+        if count > 1:
+            lines.append(f"  and {count - 1} more instances of it with the same findings; --json has all")
     if report.notes:
         lines += ["", "not read:", *(f"  {note}" for note in report.notes)]
     return "\n".join(whole_line(line) for line in lines)
+
+
+def _alike(parts: Sequence[KernelReport]) -> list[tuple[KernelReport, int]]:
+    """Instances of one template with the same findings together: the first, and how many there are."""
+    groups: dict[object, list[KernelReport]] = {}
+    for part in parts:
+        name = plain_name(part.kernel)
+        said = tuple((finding.verdict, finding.rule, _source(finding)) for finding in part.findings)
+        is_instance = name.endswith(TEMPLATE)
+        groups.setdefault((name, part.where, said) if is_instance else id(part), []).append(part)
+    return [(group[0], len(group)) for group in groups.values()]
+
+
+def _source(finding: Finding) -> object:
+    return finding.instruction.source if finding.instruction is not None else None
 
 
 def _kernel(part: KernelReport) -> Iterator[str]:
@@ -127,7 +144,7 @@ def _kernel(part: KernelReport) -> Iterator[str]:
     yield f"{name} ({one_line(part.where, LONGEST)}): {counts_text(part.findings)}"
     groups: dict[object, list[Finding]] = {}
     for finding in part.findings:
-        source = finding.instruction.source if finding.instruction is not None else None
+        source = _source(finding)
         key = (finding.verdict, finding.rule, source) if source is not None else id(finding)
         groups.setdefault(key, []).append(finding)
     for first, *more in groups.values():
@@ -138,6 +155,7 @@ def _kernel(part: KernelReport) -> Iterator[str]:
             yield f"{INDENT}and {len(more)} more by this rule in {where}; --json has all"
 
 
+TEMPLATE = "<...>"  # what a plain name ends in where the kernel is an instance of one
 _PART = re.compile(r"(\d{1,4})")
 
 
@@ -152,7 +170,7 @@ def plain_name(mangled: str) -> str:
             break
     if not parts or at > len(mangled):
         return mangled
-    return "::".join(parts) + ("<...>" if mangled[at : at + 1] == "I" else "")
+    return "::".join(parts) + (TEMPLATE if mangled[at : at + 1] == "I" else "")
 
 
 def _finding_lines(finding: Finding) -> Iterator[str]:

@@ -22,6 +22,7 @@ _READS_ONLY = re.compile(r"\.(add|ADD|or|OR|xor|XOR|max|MAX|inc|INC)\b")
 _COMPARES = re.compile(r"\.(cas|CAS)\b")
 _SWAPS = re.compile(r"\.(cas|CAS|exch|EXCH)\b")
 _CLOCK = re.compile(r"%(globaltimer|clock)|SR_(GLOBALTIMER|CLOCK)|CLOCK(LO|HI)?\b")
+_SUMS = re.compile(r"\b(LDGMC|multimem\.ld_reduce)\b")  # several GPUs' data, added up
 _FLOAT = re.compile(r"\.(b?f16|f32|f64|F16|BF16|F32|F64|v2|v4|b?f16x2|noftz)\b|\.F\d\d|\.BF16")
 
 
@@ -108,7 +109,7 @@ def _is_poll(code: Code, index: int, loop: CodeLoop) -> bool:
     if instruction.op is Op.ATOMIC:
         return _leaves_memory(code, index) or (is_swap(code, index) and not _is_retry(code, index))
     if code.is_("flags", index) or instruction.order in STRONG:
-        return not is_of_own_block(code, index)
+        return not is_of_own_block(code, index) and not _SUMS.search(instruction.text)
     return (
         instruction.order in ("weak", "nc")
         and _is_invariant(code, index, loop)
@@ -261,10 +262,10 @@ def _may_be_post(code: Code, index: int) -> bool:
         or _FLOAT.search(instruction.text)
     ):
         return False
-    return not is_made_of_data(code, index) and not _is_time(code, index)
+    return not is_made_of_data(code, index) and not is_time(code, index)
 
 
-def _is_time(code: Code, index: int) -> bool:
+def is_time(code: Code, index: int) -> bool:
     """Whether what it stores or adds was read from a clock: a record, which nobody waits for."""
     made_of = {i for register in code.stored(index) for i in code.sources(register, index)}
     return any(_CLOCK.search(code[i].text) for i in made_of)

@@ -191,3 +191,38 @@ def test_macros_and_missing_ones_of_a_source_are_told(tmp_path, capsys, nvrtc, n
     assert '"SCALE" is undefined' in complaint
     assert "1 | #include" not in complaint, "the compiler's message, not the source"
     assert run(capsys, path, "-D", "2=SCALE")[0] == 2
+
+
+def test_a_baseline_accepts_what_is_there_and_reports_what_comes_on_top(wrong, tmp_path, capsys):
+    kept = tmp_path / "lint.json"
+    assert run(capsys, wrong, "--write-baseline", kept)[0] == 1
+    status, out, err = run(capsys, wrong, "--baseline", kept, "--json")
+    assert status == 0
+    assert "accepts are left out" in err
+    assert json.loads(out)["counts"]["wrong"] == 0
+    text = CONSUMER.format(poll="relaxed")
+    wrong.write_text(HEAD + text + text.replace("consume", "drain"))
+    status, out, _ = run(capsys, wrong, "--baseline", kept, "--json")
+    assert status == 1
+    new = [finding for finding in json.loads(out)["findings"] if finding["verdict"] == "wrong"]
+    assert {finding["kernel"] for finding in new} == {"drain"}
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"version": 2, "accepted": []}', '{"version": 1, "accepted": [{}]}']
+)
+def test_another_file_is_no_baseline(wrong, tmp_path, capsys, text):
+    kept = tmp_path / "lint.json"
+    kept.write_text(text)
+    status, _, err = run(capsys, wrong, "--baseline", kept)
+    assert status == 2
+    assert "lint.json" in err
+
+
+def test_instances_of_a_template_with_the_same_findings_are_told_once(wrong, capsys):
+    text = CONSUMER.format(poll="relaxed")
+    names = [f"_Z7consumeILi{size}EEvPfS0_Pj" for size in (32, 64, 128)]
+    wrong.write_text(HEAD + "".join(text.replace("consume(", f"{name}(") for name in names))
+    _, out, _ = run(capsys, wrong)
+    assert out.count("no-acquire") == 1
+    assert "and 2 more instances of it with the same findings" in out

@@ -12,6 +12,7 @@ from wavesim.lint.code import Code
 from wavesim.lint.finding import Finding
 from wavesim.lint.instruction import STRONG, Op
 from wavesim.lint.judging import judged, line
+from wavesim.lint.packets import carries_data
 from wavesim.lint.paths import walk
 from wavesim.lint.rules.dependent import switches
 from wavesim.lint.rules.waiting import LOADS, is_data_load
@@ -22,7 +23,7 @@ _LOOKS_AHEAD = frozenset({Op.PREFETCH, Op.BULK_PREFETCH})
 
 def judge_loads(code: Code, waits: Iterable[FlagWait], posts: Iterable[FlagPost]) -> Iterator[Finding]:
     """Loads of produced data above a kernel's waits, and by the non-coherent path below them."""
-    flags = tuple(wait for wait in waits if wait.form != "ticket")
+    flags = tuple(wait for wait in waits if wait.form != "ticket" and not carries_data(code, wait))
     polls = frozenset(poll for wait in flags for poll in (*wait.polls, *wait.ahead))
     grid = frozenset(code.having(Op.GRID_WAIT))
     if polls:

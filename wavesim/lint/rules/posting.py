@@ -9,6 +9,7 @@ Source: PTX ISA 9.0, section 8.7 (release patterns), 8.9.5 (causality order), 9.
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from wavesim.lint.addresses import POINTER_BYTES
 from wavesim.lint.code import Code
 from wavesim.lint.finding import Finding
 from wavesim.lint.instruction import RELEASES, SCOPES, STRONG, Op, width
@@ -25,9 +26,10 @@ from wavesim.lint.judging import (
     slips_past,
     sync_needed,
 )
+from wavesim.lint.packets import packet_flags
 from wavesim.lint.paths import Reached, walk
 from wavesim.lint.rules.waiting import is_data_load, is_strong_data
-from wavesim.lint.sites import FlagPost, FlagWait, is_made_of_data, is_swap
+from wavesim.lint.sites import FlagPost, FlagWait, is_made_of_data, is_swap, is_time
 from wavesim.lint.timeouts import timeout_notes
 
 BULK_STORES = frozenset({Op.BULK_STORE, Op.BULK_REDUCE})
@@ -46,13 +48,19 @@ class PathBeforePost(NamedTuple):
 
 def judge_posts(code: Code, posts: Iterable[FlagPost], waits: Iterable[FlagWait]) -> Iterator[Finding]:
     """What is wrong with each of a kernel's posts, or that it is right."""
-    posts, waits = tuple(posts), tuple(waits)
+    waits = tuple(waits)
+    packets = packet_flags(code, waits)
+    words = [post for post in posts if _is_packet_post(code, post, packets)]
+    for post in words:
+        if (scope := code[post.at].scope) and width(scope) < need_of(code, post.at):
+            yield _too_narrow(code, post, scope, need_of(code, post.at), ())
+    posts = tuple(post for post in posts if post not in words)
     polled = frozenset(root for wait in waits for root in code.roots(wait.at))
     notes = timeout_notes(code, waits)
     for post in posts:
         findings = list(_judged(code, post, posts, waits, notes))
         is_flag = post.is_certain or bool(code.roots(post.at) & polled)
-        if findings and findings[0].rule == "no-release" and _says_done(code, post, posts):
+        if findings and findings[0].rule == "no-release" and _says_done(code, post, posts, waits):
             why = f"{findings[0].why}; right where it only says that the kernel is done with it"
             findings = [judged(code, "no-release", post.at, why, verdict="unknown")]
         if findings and not is_flag:
@@ -93,17 +101,26 @@ def _judged(
         yield from _early(code, post, posts, waits, stores)
 
 
-def _says_done(code: Code, post: FlagPost, posts: Iterable[FlagPost]) -> bool:
-    """Whether it is a kernel's last word: it posted to the same flag by release, and reads nothing more."""
+def _is_packet_post(code: Code, post: FlagPost, packets: set[frozenset[str]]) -> bool:
+    """Whether it stores a flag and its data in one word, where the kernel polls such words: nothing else is
+    announced by it.
+    """
+    is_store = code[post.at].op is Op.STORE and code[post.at].bytes >= POINTER_BYTES
+    return is_store and code.roots(post.at) in packets
+
+
+def _says_done(code: Code, post: FlagPost, posts: Iterable[FlagPost], waits: Iterable[FlagWait]) -> bool:
+    """Whether it is a kernel's last word: it reads nothing more, and either posted to the same flag by
+    release before, or only waits for others behind it, as in a barrier at the kernel's end.
+    """
     own = code.roots(post.at)
+    after = code.reach(post.at)
     earlier = [other for other in posts if other.at != post.at and own and code.roots(other.at) == own]
-    is_last = not any(code.flow.can_follow(post.at, i) for i in code.having(Op.LOAD) if is_data_load(code, i))
-    is_counted = code[post.at].op is not Op.STORE
-    return (
-        is_counted
-        and is_last
-        and any(other.releases and post.at in code.reach(other.at) for other in earlier)
-    )
+    reads = (i for i in code.having(Op.LOAD) if is_data_load(code, i) or is_strong_data(code, i))
+    is_last = not any(code.flow.can_follow(post.at, i) for i in reads)
+    has_released = any(other.releases and post.at in code.reach(other.at) for other in earlier)
+    is_barrier = any(wait.form == "spin" and wait.at in after for wait in waits)
+    return code[post.at].op is not Op.STORE and is_last and (has_released or is_barrier)
 
 
 def _reached(code: Code, post: FlagPost) -> Reached[PathBeforePost]:
@@ -151,7 +168,7 @@ def is_data_store(code: Code, index: int, posts: Iterable[FlagPost]) -> bool:
         return True
     if instruction.op not in (Op.STORE, Op.REDUCTION, Op.ATOMIC) or not code.is_global(index):
         return False
-    if code.is_("flags", index) or any(post.at == index for post in posts):
+    if code.is_("flags", index) or any(post.at == index for post in posts) or is_time(code, index):
         return False
     if code.is_("produced", index):
         return True

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from wavesim.lint.code import Code
 from wavesim.lint.finding import Finding
 from wavesim.lint.flow import CodeLoop
-from wavesim.lint.instruction import ACCESSES, STRONG, Op
+from wavesim.lint.instruction import ACCESSES, STRONG, Instruction, Op, is_shuffle
 from wavesim.lint.judging import (
     BLOCK,
     NONE,
@@ -92,10 +92,21 @@ def _slot_race(code: Code) -> Iterator[Finding]:
                 continue
             for first, second, verb in ((store, load, "reads"), (load, store, "writes")):
                 is_by_turns = first == load and _is_ring(code, store, _around(code, store, load))
-                if not is_by_turns and is_reached(code, first, second, _SYNCS):
+                if not is_by_turns and _meet_nowhere(code, first, second):
                     why = f"{line(code[second])} {verb} the word of {line(code[first])}, and no barrier "
                     why += "keeps the block's threads from being there at once"
                     yield judged(code, "shared-slot-race", second, why, (first,))
+
+
+def _meet_nowhere(code: Code, first: int, second: int) -> bool:
+    """Whether a way between the two has no barrier; a shuffle is one, of words that lanes have a share in."""
+    address = code[first].address
+    is_of_lanes = address is not None and code.reads_thread(code.sources(address.base, first))
+
+    def meets(instruction: Instruction) -> bool:
+        return instruction.op in _SYNCS or (is_of_lanes and is_shuffle(instruction))
+
+    return code.flow.path_without(first, second, meets) is not None
 
 
 def _overwritten(code: Code) -> Iterator[Finding]:

@@ -12,8 +12,9 @@ from wavesim.lint.code import Code
 from wavesim.lint.finding import Finding
 from wavesim.lint.instruction import ACCESSES, STRONG, Op
 from wavesim.lint.judging import judged, line
+from wavesim.lint.packets import carries_data
 from wavesim.lint.rules.posting import is_data_store
-from wavesim.lint.rules.waiting import LOADS, carries_data, is_data_load
+from wavesim.lint.rules.waiting import LOADS, is_data_load
 from wavesim.lint.sites import FlagPost, FlagWait, candidates_of, posts_of, waits_of
 
 

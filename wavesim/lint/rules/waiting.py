@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from wavesim.lint.addresses import POINTER_BYTES
 from wavesim.lint.code import Code
 from wavesim.lint.finding import Finding
 from wavesim.lint.instruction import ACQUIRES, SCOPES, STRONG, Op, width
 from wavesim.lint.judging import BLOCK, WARP, are_apart, is_handed_on, judged, line, need_of, sync_needed
+from wavesim.lint.packets import carries_data
 from wavesim.lint.paths import Reached, walk
 from wavesim.lint.sites import FlagWait, comes_first
 from wavesim.lint.votes import Voted, votes_of
@@ -54,9 +54,7 @@ def judge_waits(code: Code, waits: Iterable[FlagWait]) -> Iterator[Finding]:
 
 def _judged(code: Code, wait: FlagWait, waits: tuple[FlagWait, ...]) -> Iterator[Finding]:
     poll = code[wait.at]
-    if carries_data(code, wait):
-        return
-    if poll.op is Op.LOAD and poll.order not in STRONG:
+    if poll.op is Op.LOAD and poll.order not in STRONG and not carries_data(code, wait):
         yield judged(
             code,
             "poll-hoisted",
@@ -67,6 +65,8 @@ def _judged(code: Code, wait: FlagWait, waits: tuple[FlagWait, ...]) -> Iterator
     need = need_of(code, wait.at)
     if width(poll.scope) < need and not _is_default_scope(code, wait):
         yield _too_narrow(code, wait.at, poll.scope, need, (), f"{line(poll)} polls")
+        return
+    if carries_data(code, wait):
         return
     problems: dict[str, Finding] = {}
     for at, state in _reads(code, wait, waits, code.forward) or _reads_of_next_turn(code, wait, waits):
@@ -89,14 +89,9 @@ def _judged(code: Code, wait: FlagWait, waits: tuple[FlagWait, ...]) -> Iterator
     yield from first[:1] or problems.values()
 
 
-def carries_data(code: Code, wait: FlagWait) -> bool:
-    """Whether what is polled is also what is stored on: a flag and its data in one word."""
-    return code[wait.at].bytes >= 2 * POINTER_BYTES and not code.kept.isdisjoint(wait.polls)
-
-
 def _reads(code: Code, wait: FlagWait, waits: tuple[FlagWait, ...], following: Following) -> list[Read]:
     looked_at = _between_looks(code, wait)
-    return [
+    reads = [
         (at, state)
         for at, state in _reached(code, wait, waits, following=following)
         if (state.is_decided or at in looked_at)
@@ -105,6 +100,8 @@ def _reads(code: Code, wait: FlagWait, waits: tuple[FlagWait, ...], following: F
         and at not in wait.polls
         and (is_data_load(code, at) or _is_guarded(code, wait, at))
     ]
+    # What the source declares constant is not what is awaited, where anything else is loaded.
+    return [read for read in reads if code[read[0]].order != "nc"] or reads
 
 
 def _is_guarded(code: Code, wait: FlagWait, at: int) -> bool:
