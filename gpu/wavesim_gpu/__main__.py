@@ -1,4 +1,4 @@
-"""Command line of the GPU: try, try-pair, characterise, bench, layers, measure, record, report.
+"""Command line of the GPU: try, try-pair, shake, characterise, bench, layers, measure, record, report.
 
 Example: `python -m wavesim_gpu bench --quick` on a GPU writes gpu/results/DATE.json; `report --json` sums up
 the newest anywhere.
@@ -23,6 +23,7 @@ from wavesim.safe_io.options import OneLineParser, number
 from wavesim.safe_io.program import ReaderGoneError, error_text, run_program
 from wavesim_gpu.characterise import command as characterise_command
 from wavesim_gpu.driver.current_gpu import require_gpu
+from wavesim_gpu.shake import shake_command
 from wavesim_gpu.trial import command as try_command
 from wavesim_gpu.trial import pair_command
 
@@ -60,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="command")
     try_command.add_to(commands)
     pair_command.add_to(commands)
+    shake_command.add_to(commands)
     characterise_command.add_to(commands)
     bench = commands.add_parser(
         "bench", help="time plans, our GEMM and cuBLAS in turns; writes gpu/results/DATE.json"

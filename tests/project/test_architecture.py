@@ -72,6 +72,7 @@ GPU_RANKS = {
     "layers": 7,
     "torch": 8,
     "trial": 9,
+    "shake": 10,
     "runner": 9,
     "__init__": 9,
     "bench": 10,

@@ -20,6 +20,7 @@ Kind = Literal["head", "open", "close", "label", "directive", "instruction"]
 
 # A pragma may stand between a function's head and its body, with a semicolon of its own.
 _BLANK = re.compile(r'//[^\n]*|/\*.*?(?:\*/|\Z)|"[^"\n]*"|\.pragma\b[^;]*;|@@DWARF[^\n]*', re.DOTALL)
+_NO_LINE = re.compile(r"[^\n]")
 _SPACE = re.compile(r"[\s;]*")
 _LABEL = re.compile(r"([\w$%]+)\s*:(?!:)")
 _DIRECTIVE = re.compile(r"\.[\w$]*")
@@ -50,11 +51,15 @@ _LISTS = (
 
 
 class PtxStatement(NamedTuple):
-    """One statement and the line that it begins on, from 1. A head is all before a function's "{" or ";"."""
+    """One statement, the line that it begins on, from 1, and the character, from 0.
+
+    A head is all before a function's "{" or ";".
+    """
 
     kind: Kind
     text: str
     line: int
+    at: int = 0
 
 
 def statements(text: str) -> Iterator[PtxStatement]:
@@ -70,13 +75,13 @@ def statements(text: str) -> Iterator[PtxStatement]:
         if end < 0:
             return
         if kind:
-            yield PtxStatement(kind, text[at:end], line)
+            yield PtxStatement(kind, text[at:end], line, at)
         at = resume
 
 
 def _blanked(match: re.Match[str]) -> str:
     word = match[0]
-    return word if word[0] == '"' else "\n" * word.count("\n") or " "
+    return word if word[0] == '"' else _NO_LINE.sub(" ", word)
 
 
 def _space(text: str, at: int) -> int:

@@ -4,8 +4,9 @@ Example: `load_function(SOURCE, "gemm<TileConfig<...>>", Build(), header=text)` 
 machine code on disk and the function in memory.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,14 @@ from typing import Any
 from wavesim.errors import DeviceError
 from wavesim.model.kernel import Block
 from wavesim_gpu.driver.compiler import Build, compile_cubin
+from wavesim_gpu.driver.cubin_cache import Cubin
 from wavesim_gpu.driver.device import architecture, require_cupy
 
 FULL_CARVEOUT = 100  # percent: without it kernels that ask for less shared memory shut each other out
 GENERATED = "generated.cuh"  # how kernels include their stage's generated header
 # A module is loaded per GPU and context, of which a GPU has several where its SMs are shared out.
-_loaded: dict[tuple[int, int, str, str, Build, str], "Function"] = {}
+_loaded: dict[tuple[Any, ...], "Function"] = {}
+_load: Callable[[Cubin], Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -52,13 +55,30 @@ def load_function(
     """
     cupy = require_cupy()
     context = cupy.cuda.driver.ctxGetCurrent()
-    key = (cupy.cuda.Device().id, context, f"{source}", name, build, header)
+    key = (cupy.cuda.Device().id, context, f"{source}", name, build, header, _load)
     if key not in _loaded:
         cubin = compile_cubin(source, _instances(name), architecture(cupy), build, {GENERATED: header})
-        module = cupy.cuda.function.Module()
-        module.load(cubin.data)
+        module = _load(cubin) if _load else loaded_module(cupy, cubin.data)
         _loaded[key] = _configured(cupy, module, cubin.lowered.get(name, name), dynamic_shared_bytes)
     return _loaded[key]
+
+
+def loaded_module(cupy: Any, code: bytes) -> Any:
+    """CuPy's module of machine code or of PTX, which the driver then compiles."""
+    module = cupy.cuda.function.Module()
+    module.load(code)
+    return module
+
+
+@contextmanager
+def loading_with(load: Callable[[Cubin], Any]) -> Iterator[None]:
+    """Within, `load` makes the module of what `load_function` compiles: for tools that change the code."""
+    global _load  # noqa: PLW0603  # one loader per process, as there is one compiler
+    _load = load
+    try:
+        yield
+    finally:
+        _load = None
 
 
 @dataclass(frozen=True)

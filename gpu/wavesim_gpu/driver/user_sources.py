@@ -58,7 +58,7 @@ def compile_user_source(
     text = read_text(path, MOST_BYTES)
     _require_known(arch)
     seconds = real("compile-seconds", seconds, 0.1, 3_600)
-    searched = [path.absolute().parent, *folders, ROOT, WAVESIM, *_cuda_folders()]
+    searched = [path.absolute().parent, *folders, ROOT, WAVESIM, *cuda_folders()]
     wanted = {
         "name": path.name, "text": text, "arch": arch,
         "instances": list(instances), "folders": [str(folder) for folder in searched],
@@ -134,7 +134,7 @@ def _require_known(arch: str) -> None:
         raise DescriptionError(f"arch is {shown(arch)}; NVRTC compiles for {names}, with a or f behind some")
 
 
-def _cuda_folders() -> list[Path]:
+def cuda_folders() -> list[Path]:
     """The include folders of CUDA and of CCCL, of packages and of the toolkit, where they are installed."""
     spec = importlib.util.find_spec("nvidia")
     places = [Path(place) for place in (spec.submodule_search_locations or [] if spec is not None else [])]
