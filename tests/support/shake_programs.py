@@ -21,7 +21,7 @@ from wavesim_gpu.driver.functions import loaded_module
 from wavesim_gpu.driver.kernel_launch import KernelLaunch, launch_extended
 from wavesim_gpu.shake.delayed_modules import Delays, RawModule
 from wavesim_gpu.shake.shake_command import report
-from wavesim_gpu.shake.shaking import Program, shake
+from wavesim_gpu.shake.shaking import ShakenProgram, shake
 
 FOLDER = Path(__file__).parents[1] / "data" / "shake"
 TABLE = tomllib.loads((FOLDER / "programs.toml").read_text())
@@ -81,7 +81,7 @@ def program(name, is_faulty):
             array.fill(0)
         out.fill(np.nan)
 
-    return Program(name, {how: run}, reference, (out,), lambda: True, clear, delays)
+    return ShakenProgram(name, {how: run}, reference, (out,), lambda: True, clear, delays)
 
 
 def line_of(name, is_faulty, shaken):

@@ -139,10 +139,7 @@ class Code:
         return not any((key, not value) in premises for key, value in facts)
 
     def role(self, index: int) -> frozenset[int]:
-        """What a block that runs `index` may run: no branch goes against what holds there, in any turn.
-
-        Tests of thread indices do not count: the role is of a block, not of a warp.
-        """
+        """What a block that runs `index` may run, in any turn; tests of thread indices do not count."""
         premises = self.premises(index)
         reached = walk(
             lambda i: [j for j in self.onward(i) if self._is_possible(i, j, premises)],

@@ -36,7 +36,7 @@ Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
-class Program:
+class ShakenProgram:
     """What is shaken: `runs` by name, each enqueues all on the current stream.
 
     `reference()` does the same in the plain order. `outputs` are compared with what that leaves, within
@@ -87,7 +87,7 @@ class UnendedError(DescriptionError):
     """A run that did not end in its time; only the end of the process ends it."""
 
 
-def load_program(place: str) -> Program:
+def load_program(place: str) -> ShakenProgram:
     """Runs the user's file with all that it loads rewritten. Raises `DescriptionError`, `DeviceError`."""
     delays = Delays(require_cupy())
     with delays.watching():
@@ -108,7 +108,7 @@ def load_program(place: str) -> Program:
         )
     delays.note([*outputs, *names.get("arrays", ())])
     reference = in_order if len(pair) == 2 or names.get("reference") else next(iter(runs.values()))
-    return Program(
+    return ShakenProgram(
         place,
         runs or {"stream": in_order},
         reference,
@@ -125,7 +125,7 @@ def _spoil(outputs: Iterable[Any]) -> None:
         output.view("u1").fill(SPOILT)
 
 
-def disturbances(program: Program, first: int) -> Iterator[Disturbance]:
+def disturbances(program: ShakenProgram, first: int) -> Iterator[Disturbance]:
     """Those of seed `first` and the seeds after it; a seed alone says which."""
     sites = frozenset(program.delays.sites)
     seed = first
@@ -136,7 +136,7 @@ def disturbances(program: Program, first: int) -> Iterator[Disturbance]:
 
 
 def shake(
-    program: Program, seconds: float, *, limit_s: float = 10.0, first_seed: int = 1, only: bool = False
+    program: ShakenProgram, seconds: float, *, limit_s: float = 10.0, first_seed: int = 1, only: bool = False
 ) -> Shaken:
     """Runs seeds until a result is wrong or the time is over; with `only` the first alone, `REPLAYS` times.
 
@@ -162,14 +162,14 @@ def shake(
     return _result(program, None, seeds, begin)
 
 
-def _result(program: Program, fault: Fault | None, seeds: int, begin: float) -> Shaken:
+def _result(program: ShakenProgram, fault: Fault | None, seeds: int, begin: float) -> Shaken:
     delays = program.delays
     took = time.monotonic() - begin
     return Shaken(program.place, fault, seeds, took, len(delays.sites), tuple(delays.notes))
 
 
 @contextmanager
-def _own_stream(program: Program) -> Iterator[Any]:
+def _own_stream(program: ShakenProgram) -> Iterator[Any]:
     stream = program.delays.cupy.cuda.Stream(non_blocking=True)
     with stream:
         yield stream
@@ -178,7 +178,7 @@ def _own_stream(program: Program) -> Iterator[Any]:
 class _Runs:
     """Runs of a program and what is wrong with their results."""
 
-    def __init__(self, program: Program, stream: Any, limit_s: float) -> None:
+    def __init__(self, program: ShakenProgram, stream: Any, limit_s: float) -> None:
         self.program, self.stream, self.limit_s = program, stream, limit_s
         self.cupy = program.delays.cupy
         self._run("the plain order", program.reference, Disturbance())

@@ -11,7 +11,7 @@ from wavesim_gpu.shake.delayed_modules import Disturbance, table_of
 from wavesim_gpu.shake.ptx_delays import Site
 from wavesim_gpu.shake.ptx_snippets import HEAD_WORDS, SITES_AT, TABLE_WORDS
 from wavesim_gpu.shake.shake_command import report, shaken_text
-from wavesim_gpu.shake.shaking import Program, difference, fewest, shake
+from wavesim_gpu.shake.shaking import ShakenProgram, difference, fewest, shake
 
 SITES = {
     (0, number): Site(number, "first", "a delay before", "bar.sync 0", "pair.cu", 7) for number in range(9)
@@ -59,7 +59,7 @@ def program(needed=frozenset(), delays=None, check=lambda: True):
         if needed and needed <= delays.now.sites:
             out[1] = 0
 
-    return Program("pair.py", {"row": run}, run, (out,), check, lambda: out.fill(np.nan), delays)
+    return ShakenProgram("pair.py", {"row": run}, run, (out,), check, lambda: out.fill(np.nan), delays)
 
 
 @pytest.mark.parametrize("needed", [{(0, 4)}, {(0, 0), (0, 8)}], ids=["one", "two"])
@@ -91,7 +91,7 @@ def test_a_seed_alone_is_run_five_times():
 def test_what_is_wrong_without_a_delay_is_told_so():
     delays = PretendedDelays()
     made = program(delays=delays)
-    wrong = Program(**{**made.__dict__, "runs": {"row": lambda: made.outputs[0].fill(1)}})
+    wrong = ShakenProgram(**{**made.__dict__, "runs": {"row": lambda: made.outputs[0].fill(1)}})
     shaken = shake(wrong, 5.0)
     assert not shaken.fault.is_delayed
     assert shaken_text(shaken).startswith("WRONG without any delay, row: ")
