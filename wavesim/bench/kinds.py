@@ -25,6 +25,7 @@ from wavesim.workloads.conv_networks import Convolution, basic_block, bottleneck
 from wavesim.workloads.decode_steps import TILE_ROWS, decode_step
 from wavesim.workloads.layer_backends import with_backends, with_chained_products
 from wavesim.workloads.layers import chain_of, transformer_layer
+from wavesim.workloads.moe import moe_layer
 
 Fields = Mapping[str, Any]
 
@@ -201,6 +202,19 @@ class DecodeSteps(CaseKind):
         )
 
 
+class MoeLayers(CaseKind):
+    """A MoE layer of a model for so many tokens, routed by a draw; its tiles as our kernels have them."""
+
+    needs = frozenset({"model", "tokens", "skew"})
+    spread = ("model", "tokens", "skew")
+
+    def name(self, fields: Fields) -> str:
+        return f"{fields['model']} {fields['tokens']} skew {fields['skew']:g}"
+
+    def pipeline(self, fields: Fields) -> Pipeline:
+        return moe_layer(fields["model"], fields["tokens"], skew=float(fields["skew"]))
+
+
 class OnTheGpu(CaseKind):
     """A case whose kernels only the GPU side knows: a row has a name and what that side reads."""
 
@@ -233,4 +247,5 @@ KINDS: Mapping[str, CaseKind] = {
     "two-gpus": SeveralGpus(),
     "crossover": CrossoverSize(),
     "lab": OnTheGpu(),
+    "moe-layers": MoeLayers(),
 }

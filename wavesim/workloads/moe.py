@@ -14,6 +14,7 @@ from wavesim.safe_io.annotated import typed
 from wavesim.safe_io.bounds import shown
 from wavesim.work.grouped import Combine, GroupedGemm
 
+FEW_ROWS = 48
 # Experts, top k, hidden, inner, of the models' published configurations.
 MOE_MODELS: dict[str, tuple[int, int, int, int]] = {
     "qwen3-30b-a3b": (128, 8, 2048, 768),
@@ -25,16 +26,18 @@ MOE_MODELS: dict[str, tuple[int, int, int, int]] = {
 
 @typed
 def moe_layer(
-    model: str, tokens: int = 256, *, tile: tuple[int, int] = (64, 256), combined: int = 1, **routing: Any
+    model: str, tokens: int = 256, *, tile: tuple[int, int] | None = None, combined: int = 1, **routing: Any
 ) -> Pipeline:
     """The layer of a model of `MOE_MODELS`; `combined` tokens are a tile of the sum.
 
-    `routing`: `skew`, `seed`, `counts` and `expert_order` of `GroupedGemm`. Raises `DescriptionError`.
+    Without a `tile` the products have that of our kernels: 64 rows where experts have up to `FEW_ROWS` on
+    average, else 128. `routing`: `skew`, `seed`, `counts` and `expert_order` of `GroupedGemm`. Raises `DescriptionError`.
     """
     if model not in MOE_MODELS:
         raise DescriptionError(f"model is {shown(model)}; MoE layers are known of {', '.join(MOE_MODELS)}")
     experts, top_k, hidden, inner = MOE_MODELS[model]
-    sizes = {"tokens": tokens, "experts": experts, "top_k": top_k, "tile_m": tile[0], "tile_n": tile[1]}
+    tile_m, tile_n = tile or (64 if tokens * top_k <= FEW_ROWS * experts else 128, 256)
+    sizes = {"tokens": tokens, "experts": experts, "top_k": top_k, "tile_m": tile_m, "tile_n": tile_n}
     both: dict[str, Any] = sizes | routing
     gate_up = Stage("gate_up", GroupedGemm("gate_up", n=2 * inner, k=hidden, activation="swiglu", **both))
     down = Stage("down", GroupedGemm("down", n=hidden, k=inner, **both))
