@@ -6,44 +6,26 @@ and the same plan to a GPU and answers with the same kind of `Trace`. Import wha
 GPU to import.
 """
 
+from importlib import import_module
 from typing import Any
 
-__all__ = [
-    "FailedCallsError",
-    "Recording",
-    "check",
-    "column_parallel_linear",
-    "mirror_semaphores",
-    "mlp",
-    "record_launches",
-    "row_parallel_linear",
-]
+# The public names and their modules, imported on first use: PyTorch is loaded for those who ask for it.
+_HOMES = {
+    "FailedCallsError": "layers.calls",
+    "Recording": "record",
+    "check": "layers.calls",
+    "column_parallel_linear": "torch.parallel",
+    "mirror_semaphores": "hang.semaphore_mirror",
+    "mlp": "layers.mlp",
+    "moe": "torch.expert_layers",
+    "record_launches": "hang.launch_recorder",
+    "row_parallel_linear": "torch.parallel",
+}
+__all__ = [*_HOMES]  # noqa: PLE0604  # the names above
 
 
 def __getattr__(name: str) -> Any:
-    """The public names, imported on first use."""
-    if name == "mlp":
-        from wavesim_gpu.layers.mlp import mlp  # noqa: PLC0415  # light until it is used
-
-        return mlp
-    if name in ("row_parallel_linear", "column_parallel_linear"):
-        from wavesim_gpu.torch import parallel  # noqa: PLC0415  # PyTorch is loaded on first use
-
-        return getattr(parallel, name)
-    if name == "Recording":
-        from wavesim_gpu.record import Recording  # noqa: PLC0415  # light until it is used
-
-        return Recording
-    if name == "record_launches":
-        from wavesim_gpu.hang.launch_recorder import record_launches  # noqa: PLC0415  # light until it is used
-
-        return record_launches
-    if name == "mirror_semaphores":
-        from wavesim_gpu.hang import semaphore_mirror  # noqa: PLC0415  # light until it is used
-
-        return semaphore_mirror.mirror_semaphores
-    if name in ("FailedCallsError", "check"):
-        from wavesim_gpu.layers import calls  # noqa: PLC0415  # light until it is used
-
-        return getattr(calls, name)
-    raise AttributeError(f"module 'wavesim_gpu' has no attribute {name!r}")
+    """A public name."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'wavesim_gpu' has no attribute {name!r}")
+    return getattr(import_module(f"wavesim_gpu.{_HOMES[name]}"), name)

@@ -30,13 +30,14 @@ def moe_layer(
 ) -> Pipeline:
     """The layer of a model of `MOE_MODELS`; `combined` tokens are a tile of the sum.
 
-    Without a `tile` the products have that of our kernels: 64 rows where experts have up to `FEW_ROWS` on
-    average, else 128. `routing`: `skew`, `seed`, `counts` and `expert_order` of `GroupedGemm`. Raises `DescriptionError`.
+    Without a `tile` the products have that of our kernels: 64 x 128 where experts have up to `FEW_ROWS` rows
+    on average, else 128 x 256. `routing`: `skew`, `seed`, `counts` and `expert_order` of `GroupedGemm`.
+    Raises `DescriptionError`.
     """
     if model not in MOE_MODELS:
         raise DescriptionError(f"model is {shown(model)}; MoE layers are known of {', '.join(MOE_MODELS)}")
     experts, top_k, hidden, inner = MOE_MODELS[model]
-    tile_m, tile_n = tile or (64 if tokens * top_k <= FEW_ROWS * experts else 128, 256)
+    tile_m, tile_n = tile or ((64, 128) if tokens * top_k <= FEW_ROWS * experts else (128, 256))
     sizes = {"tokens": tokens, "experts": experts, "top_k": top_k, "tile_m": tile_m, "tile_n": tile_n}
     both: dict[str, Any] = sizes | routing
     gate_up = Stage("gate_up", GroupedGemm("gate_up", n=2 * inner, k=hidden, activation="swiglu", **both))

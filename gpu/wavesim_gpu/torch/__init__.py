@@ -1,5 +1,6 @@
 """For PyTorch: the MLP as an operator, a module and `optimize`, which swaps a model's MLPs; a decode step in
-one launch, `decode`; linear layers and whole decoders over several GPUs, `parallelize`.
+one launch, `decode`; a layer of experts, `moe`; linear layers and whole decoders over several GPUs,
+`parallelize`.
 
 Example: `print(wavesim_gpu.torch.optimize(model))` lists what it swapped and what that is predicted to gain;
 `wavesim_gpu.torch.restore(model)` undoes it. Importing this needs PyTorch, and no GPU.
@@ -7,6 +8,7 @@ Example: `print(wavesim_gpu.torch.optimize(model))` lists what it swapped and wh
 
 from wavesim_gpu.torch.decoding import DecodeStep, decode
 from wavesim_gpu.torch.direct import mlp
+from wavesim_gpu.torch.expert_layers import check_moe, moe
 from wavesim_gpu.torch.modules import Mlp
 from wavesim_gpu.torch.parallel import tune_parallel_linear
 from wavesim_gpu.torch.report import OptimizeReport
@@ -18,8 +20,10 @@ __all__ = [
     "Mlp",
     "OptimizeReport",
     "ParallelReport",
+    "check_moe",
     "decode",
     "mlp",
+    "moe",
     "optimize",
     "parallelize",
     "restore",

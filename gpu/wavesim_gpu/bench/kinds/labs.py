@@ -19,6 +19,7 @@ LABS = (
     "decode_steps",
     "issue_order",
     "ladder",
+    "moe_layers",
     "primitives",
     "wavernn",
 )

@@ -6,27 +6,70 @@ under each plan, of each chain and of the best Triton configuration, the rooflin
 result is from fp32. A graph holds `ROUTINGS` calls, each with a routing of its own.
 """
 
-import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from wavesim.bench.case_list import load_list
 from wavesim.errors import DeviceError
-from wavesim_gpu.bench.labs.decode_steps import graph_of, interleaved
+from wavesim.workloads.moe import MOE_MODELS
+from wavesim_gpu.bench.labs.decode_steps import _read, graph_of, interleaved
 from wavesim_gpu.bench.libraries.grouped_chain import chain_gather, chain_index_add
 from wavesim_gpu.bench.libraries.triton_moe import CONFIGS, TritonMoe
 from wavesim_gpu.driver.element_types import TOLERANCE
 from wavesim_gpu.kernels.moe.moe_launch import PLANS
 from wavesim_gpu.torch.expert_layers import check_moe, moe, reference_moe
 
-MODELS = Path(__file__).with_suffix(".toml")
 ROUTINGS, CHECKED_TOKENS = 4, 256
-BYTES_PER_US, FLOPS_PER_US = 4.4e6, 760e6  # of decode.md's roofline on an H200; kept in the rows
+READ_BYTES, WARM_UPS = 2**30, 3
+
+
+def document(rounds: int, models: tuple[str, ...] = (), *, compiles: bool = True) -> dict[str, Any]:
+    """Rows of the list `moe-layers`, model by model. Raises `DeviceError` for a result that is wrong."""
+    return {
+        "read_bytes_per_us": round(read_bytes_per_us()),
+        "rows": [*rows_of(rounds, models, compiles=compiles)],
+    }
+
+
+def rows_of(rounds: int, models: tuple[str, ...], *, compiles: bool) -> Iterator[dict[str, Any]]:
+    """One by one. Weights of one model are in memory at a time."""
+    cases = [case.fields for case in load_list("moe-layers").cases]
+    for name in models or tuple(dict.fromkeys(fields["model"] for fields in cases)):
+        operands, compiled = MoeOperands(sizes_of(name)), compiled_chains() if compiles else {}
+        for fields in cases:
+            if fields["model"] == name:
+                row = measured(operands, fields["tokens"], fields["skew"], max(rounds, 20), compiled)
+                yield {"model": name, **row}
+        del operands
+        torch.cuda.empty_cache()
+
+
+def compiled_chains() -> dict[str, Callable[..., Tensor]]:
+    """The chain that sums in fp32 by `torch.compile`, for one token and for any number."""
+    torch._dynamo.reset()  # noqa: SLF001  # the model before this one has other sizes
+
+    def marked(chain: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        compiled = torch.compile(chain)
+
+        def call(x: Tensor, w1: Tensor, w2: Tensor, ids: Tensor, weights: Tensor) -> Tensor:
+            if len(x) > 1:
+                for tensor in (x, ids, weights):
+                    torch._dynamo.mark_dynamic(tensor, 0)  # noqa: SLF001  # compiled once, not for each size
+            return compiled(x, w1, w2, ids, weights)
+
+        return call
+
+    return {"torch compiled": marked(chain_gather)}
+
+
+def sizes_of(model: str) -> "MoeSizes":
+    """Of the layers that `wavesim.workloads.moe` knows."""
+    return MoeSizes(*MOE_MODELS[model])
 
 
 @dataclass(frozen=True)
@@ -37,11 +80,6 @@ class MoeSizes:
     top_k: int
     hidden: int
     inner: int
-
-
-def models() -> dict[str, MoeSizes]:
-    """The layers that are timed, by name."""
-    return {name: MoeSizes(**entry) for name, entry in tomllib.loads(MODELS.read_text())["models"].items()}
 
 
 class MoeOperands:
@@ -71,14 +109,16 @@ class MoeOperands:
         return ids, weights / weights.sum(1, keepdim=True)
 
 
-def roof_us(sizes: MoeSizes, routings: Sequence[Tensor]) -> float:
-    """Each touched expert's weights once, or its multiplications; the mean over routings."""
-    per_expert = 3 * sizes.hidden * sizes.inner
-    times = [
-        max(len(ids.unique()) * per_expert * 2 / BYTES_PER_US, ids.numel() * per_expert * 2 / FLOPS_PER_US)
-        for ids in routings
-    ]
-    return sum(times) / len(times)
+def weight_bytes(sizes: MoeSizes, routings: Sequence[Tensor]) -> int:
+    """Of the experts that a routing touches, the mean over routings."""
+    touched = sum(len(ids.unique()) for ids in routings) / len(routings)
+    return round(touched * 3 * sizes.hidden * sizes.inner * 2)
+
+
+def read_bytes_per_us() -> float:
+    """Of a kernel that does nothing but read `READ_BYTES`, the fastest of twenty replays."""
+    (times,) = interleaved({"read": _read(READ_BYTES)}, 20).values()
+    return READ_BYTES / min(times)
 
 
 def measured(
@@ -95,32 +135,55 @@ def measured(
         f"ours {plan.name}": lambda *args, name=plan.name: moe(*args, plan=name) for plan in PLANS
     }
     ways |= {"torch index_add": chain_index_add, "torch gather": chain_gather} | compiled
-    errors = {name: error_of(way, operands, x, routings[0]) for name, way in ways.items()}
-    worst = max(error for name, error in errors.items() if name.startswith("ours"))
-    if not worst < TOLERANCE["bf16"]:
-        raise DeviceError(f"a MoE layer is {worst:.3g} from fp32; at most {TOLERANCE['bf16']} is right")
     config = best_config(operands, x, routings)
     ways["triton"] = TritonMoe(config)
-    errors["triton"] = error_of(ways["triton"], operands, x, routings[0])
-    times = interleaved({name: graph(way, operands, x, routings) for name, way in ways.items()}, rounds)
+    errors = errors_of(ways, operands, x, routings[0])
+    graphs = {name: graph(way, operands, x, routings) for name, way in ways.items()}
+    times = in_rotation(graphs, rounds)
     check_moe()
     return {
         "tokens": tokens, "skew": skew, "errors": errors, "triton_config": vars(config),
-        "roof_us": round(roof_us(operands.sizes, [ids for ids, _ in routings]), 3),
+        "weight_bytes": weight_bytes(operands.sizes, [ids for ids, _ in routings]),
+        "flops": 6 * tokens * operands.sizes.top_k * operands.sizes.hidden * operands.sizes.inner,
         "touched": [len(ids.unique()) for ids, _ in routings],
         "us": {name: round(median(series) / ROUTINGS, 3) for name, series in times.items()},
         "times_us": {name: [round(us / ROUTINGS, 2) for us in series] for name, series in times.items()},
     }  # fmt: skip
 
 
-def error_of(
-    way: Callable[..., Tensor], operands: MoeOperands, x: Tensor, routing: tuple[Tensor, Tensor]
-) -> float:
-    """Distance from fp32, relative, of at most `CHECKED_TOKENS` tokens."""
+def errors_of(
+    ways: Mapping[str, Callable[..., Tensor]],
+    operands: MoeOperands,
+    x: Tensor,
+    routing: tuple[Tensor, Tensor],
+) -> dict[str, float]:
+    """Distance from fp32, relative, of at most `CHECKED_TOKENS` tokens. Raises `DeviceError` for ours."""
     some = slice(None, CHECKED_TOKENS)
-    out = way(x, operands.w1, operands.w2, *routing)[some]
     expected = reference_moe(x[some], operands.w1, operands.w2, routing[0][some], routing[1][some])
-    return float((out.float() - expected).norm() / expected.norm())
+    errors = {}
+    for name, way in ways.items():
+        out = way(x, operands.w1, operands.w2, *routing)[some].float()
+        errors[name] = float((out - expected).norm() / expected.norm())
+        if name.startswith("ours") and not errors[name] < TOLERANCE["bf16"]:
+            raise DeviceError(f"{name} is {errors[name]:.3g} from fp32; {TOLERANCE['bf16']} is right")
+    return errors
+
+
+def in_rotation(ways: Mapping[str, Any], rounds: int) -> dict[str, list[float]]:
+    """Microseconds of each graph's replays. Each round begins with another: at the power limit a graph runs
+    at the clock that the one before has left.
+    """
+    names, times = list(ways), {way: list[float]() for way in ways}
+    for turn in range(WARM_UPS + rounds):
+        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+            began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            began.record()
+            ways[name].replay()
+            ended.record()
+            ended.synchronize()
+            if turn >= WARM_UPS:
+                times[name].append(began.elapsed_time(ended) * 1e3)
+    return times
 
 
 def graph(
@@ -135,5 +198,5 @@ def best_config(operands: MoeOperands, x: Tensor, routings: Sequence[tuple[Tenso
     rows = x.shape[0] * operands.sizes.top_k / operands.sizes.experts
     tried = [config for config in CONFIGS if config.rows <= max(16, 4 * rows) and config.rows * 8 >= rows]
     graphs = {config: graph(TritonMoe(config), operands, x, routings) for config in tried}
-    times = interleaved(graphs, 5)
+    times = in_rotation(graphs, 5)
     return min(times, key=lambda config: median(times[config]))

@@ -25,6 +25,7 @@ private:
         constexpr int pieces = pieces_of<S, Part::activation>(), all = S::frags_m * pieces;
         constexpr int at_once = pieces_at_once<S, Part::activation>();
         if constexpr (cusync::mutant == cusync::Mutant::early_post) post(part.p, work);
+        if constexpr (cusync::delay_ns > 0) cusync::pause_ns(part.p.posts ? cusync::delay_ns : 0);
         for (int i = 0; i < all; ++i) {
             const int slot = buffer_.slot;
             mbarrier::wait(shared_.epilogue_full(group_, slot), buffer_.parity);

@@ -1,4 +1,4 @@
-"""A MoE layer on the GPU: five launches, or four where one kernel computes both products.
+"""A MoE layer on the GPU: three to five launches, fewer for few tokens or with both products in one.
 
 Example: `MoeLaunch(shape, addresses, plan)` encodes the tensor maps once; `enqueue(stream)` puts a call on a
 stream, also while a graph is captured from it. The host never learns how the tokens were routed.
@@ -59,10 +59,10 @@ class MoeLaunch:
         down = down_record(shape, addresses, plan, limit_ns)
         is_early = plan != PLANS[0]
         parts = -(-(shape.hidden // 8) // COMBINE_QUADS)
-        self._launches = [
-            self._small("moe_route", 1024, 1, routing, is_early=False),
-            self._small("moe_gather", 256, shape.tokens, routing, is_early=is_early),
-        ]
+        before = [("moe_route", 1024, 1), ("moe_gather", 256, shape.tokens)]
+        if shape.is_few:
+            before = [("moe_route_few", 256, shape.tokens)]
+        self._launches = [self._small(*launch, routing, is_early=is_early) for launch in before]
         if plan.schedule.is_fused:
             self._launches.append(self._grouped("moe_experts", (gate_up, down), device.sm_count, is_early))
         else:

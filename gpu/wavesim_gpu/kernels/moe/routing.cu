@@ -2,22 +2,55 @@
 #include <cusync/dependent_launch.cuh>
 #include <kernels/moe/routing.cuh>
 
+constexpr int in_flight = 8;  // loads of a thread, one behind the other they would take the L2's latency each
+
+// -1 for an id that no expert has, which is reported.
+__device__ __forceinline__ int checked_id(const MoeParams& p, int slot, bool reports) {
+    const long long id = id_of(p, slot);
+    if (id >= 0 && id < p.experts) return static_cast<int>(id);
+    const int shown = static_cast<int>(max(min(id, 0x7fffffffll), -0x80000000ll));
+    if (reports) report_once(p.report, id_out_of_range, slot, shown, p.experts);
+    return -1;
+}
+
+__device__ __forceinline__ void load_ids(const MoeParams& p, int first, int slots, int (&ids)[in_flight]) {
+#pragma unroll
+    for (int i = 0; i < in_flight; ++i) {
+        const int slot = first + i * blockDim.x;
+        ids[i] = slot < slots ? checked_id(p, slot, true) : -1;
+    }
+}
+
+// A token's row to each of its choices' rows.
+__device__ __forceinline__ void copy_row(const MoeParams& p, int token, const int* rows) {
+    const uint4* const from = p.x + static_cast<long long>(token) * p.quads;
+    for (int i = threadIdx.x; i < p.quads; i += blockDim.x) {
+        const uint4 values = __ldg(from + i);
+        for (int choice = 0; choice < p.top_k; ++choice) {
+            if (rows[choice] >= 0) p.sorted[static_cast<long long>(rows[choice]) * p.quads + i] = values;
+        }
+    }
+}
+
 // One block. Counts the slots of each expert, orders the experts, lists blocks of rows, gives each slot its row.
 extern "C" __global__ void __launch_bounds__(1024, 1) moe_route(const __grid_constant__ MoeParams p) {
     __shared__ int counts[most_experts], ordered[most_experts], first_rows[most_experts], first_blocks[most_experts];
     __shared__ int totals[32];
     const int thread = threadIdx.x, slots = p.tokens * p.top_k;
-    cusync::launch_dependents();
     cusync::wait_for_previous_grid();
+    cusync::launch_dependents();
     if (thread == 0) p.errors->aborted = p.errors->waiter_count = 0;
     for (int i = thread; i < p.counter_count; i += blockDim.x) p.counters[i] = 0;
     counts[thread] = 0;
     __syncthreads();  // counts are zero
-    for (int slot = thread; slot < slots; slot += blockDim.x) {
-        const long long id = id_of(p, slot);
-        const bool is_there = id >= 0 && id < p.experts;
-        if (!is_there) report_once(p.report, id_out_of_range, slot, static_cast<int>(max(min(id, 0x7fffffffll), -0x80000000ll)), p.experts);
-        p.rows[slot] = is_there ? atomicAdd(counts + id, 1) : -1;
+    for (int first = thread; first < slots; first += in_flight * blockDim.x) {
+        int ids[in_flight];
+        load_ids(p, first, slots, ids);
+#pragma unroll
+        for (int i = 0; i < in_flight; ++i) {
+            const int slot = first + i * blockDim.x;
+            if (slot < slots) p.rows[slot] = ids[i] < 0 ? -1 : atomicAdd(counts + ids[i], 1);
+        }
     }
     __syncthreads();  // all slots are counted
     const int count = counts[thread];
@@ -35,24 +68,77 @@ extern "C" __global__ void __launch_bounds__(1024, 1) moe_route(const __grid_con
         const RowBlock block = {e, first_blocks[e], counts[e], first_rows[e]};
         for (int i = thread % 32; i * p.tile_m < block.rows; i += 32) p.blocks[block.start + i] = block;
     }
-    for (int slot = thread; slot < slots; slot += blockDim.x) {
-        if (p.rows[slot] >= 0) p.rows[slot] += first_rows[id_of(p, slot)];
+    for (int first = thread; first < slots; first += in_flight * blockDim.x) {
+        int ids[in_flight], rows[in_flight];
+        load_ids(p, first, slots, ids);
+#pragma unroll
+        for (int i = 0; i < in_flight; ++i) rows[i] = ids[i] < 0 ? -1 : p.rows[first + i * blockDim.x];
+#pragma unroll
+        for (int i = 0; i < in_flight; ++i) {
+            if (ids[i] >= 0) p.rows[first + i * blockDim.x] = rows[i] + first_rows[ids[i]];
+        }
     }
+}
+
+__device__ __forceinline__ int warp_sum(int value) {
+#pragma unroll
+    for (int lanes = 16; lanes; lanes /= 2) value += __shfl_xor_sync(~0u, value, lanes);
+    return value;
+}
+
+// The same and the copy in one launch, for up to `most_few_slots` slots: a block per token, each of which counts all slots for
+// itself. A warp finds the row of one choice: the rows of experts that come before, and of earlier slots with the same expert.
+extern "C" __global__ void __launch_bounds__(256) moe_route_few(const __grid_constant__ MoeParams p) {
+    __shared__ int counts[most_experts], ids[most_few_slots], rows[most_few_choices];
+    const int thread = threadIdx.x, lane = thread % 32, token = blockIdx.x, slots = p.tokens * p.top_k;
+    cusync::wait_for_previous_grid();
+    cusync::launch_dependents();
+    for (int i = thread; i < p.experts; i += blockDim.x) counts[i] = 0;
+    __syncthreads();  // counts are zero
+    for (int slot = thread; slot < slots; slot += blockDim.x) {
+        const int id = checked_id(p, slot, token == 0);
+        ids[slot] = id;
+        if (id >= 0) atomicAdd(counts + id, 1);
+    }
+    __syncthreads();  // all slots are counted
+    const auto comes_before = [&](int other, int expert) {
+        return counts[other] > counts[expert] || (counts[other] == counts[expert] && other < expert);
+    };
+    const auto padded = [](int count) { return (count + row_unit - 1) / row_unit * row_unit; };
+    for (int choice = thread / 32; choice < p.top_k; choice += blockDim.x / 32) {
+        const int own = token * p.top_k + choice, expert = ids[own];
+        int row = 0;
+        for (int slot = lane; slot < own; slot += 32) row += ids[slot] == expert;
+        if (expert >= 0)
+            for (int other = lane; other < p.experts; other += 32) row += comes_before(other, expert) ? padded(counts[other]) : 0;
+        row = expert < 0 ? -1 : warp_sum(row);
+        if (lane == 0) rows[choice] = p.rows[own] = row;
+    }
+    if (token == 0) {
+        if (thread == 0) p.errors->aborted = p.errors->waiter_count = 0;
+        for (int i = thread; i < p.counter_count; i += blockDim.x) p.counters[i] = 0;
+        for (int expert = thread; expert < p.experts; expert += blockDim.x) {
+            RowBlock block = {expert, 0, counts[expert], 0};
+            int after = (block.rows + p.tile_m - 1) / p.tile_m, fewer = 0;  // blocks up to this expert's last; experts behind it
+            for (int other = 0; other < p.experts; ++other) {
+                const bool is_before = comes_before(other, expert);
+                block.start += is_before ? (counts[other] + p.tile_m - 1) / p.tile_m : 0;
+                block.first_row += is_before ? padded(counts[other]) : 0;
+                fewer += !is_before;
+            }
+            for (int i = 0; i < after; ++i) p.blocks[block.start + i] = block;
+            if (fewer == 1) *p.block_count = block.start + after;  // itself: the last of all
+        }
+    }
+    __syncthreads();  // the rows of the token's choices are there
+    copy_row(p, token, rows);
 }
 
 // A block per token: its row to each of its slots' rows.
 extern "C" __global__ void __launch_bounds__(256) moe_gather(const __grid_constant__ MoeParams p) {
     cusync::launch_dependents();
     cusync::wait_for_previous_grid();
-    const int token = blockIdx.x;
-    const uint4* const from = p.x + static_cast<long long>(token) * p.quads;
-    for (int i = threadIdx.x; i < p.quads; i += blockDim.x) {
-        const uint4 values = __ldg(from + i);
-        for (int choice = 0; choice < p.top_k; ++choice) {
-            const int row = p.rows[token * p.top_k + choice];
-            if (row >= 0) p.sorted[static_cast<long long>(row) * p.quads + i] = values;
-        }
-    }
+    copy_row(p, blockIdx.x, p.rows + blockIdx.x * p.top_k);
 }
 
 // Thread blocks of 128 times 8 columns of a token. fp32, in the order of the token's choices: the same result every time.

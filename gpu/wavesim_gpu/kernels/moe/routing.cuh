@@ -8,6 +8,7 @@
 #include <cusync/watch.cuh>
 
 constexpr int most_experts = 1024;
+constexpr int most_few_slots = 2048, most_few_choices = 32;  // of moe_route_few
 constexpr int row_unit = 8;        // rows that a partial block of rows is stored by
 constexpr int first_semaphore = 4; // counters before it: tiles taken, by launch
 

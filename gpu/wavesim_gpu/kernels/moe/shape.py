@@ -12,12 +12,16 @@ from wavesim_gpu.cusync.layout import ERROR_BUFFER
 from wavesim_gpu.kernels.gemm.sm90.tensor_map import ELEMENT_BYTES
 from wavesim_gpu.kernels.gemm.sm90.tile_config import TILE_CONFIGS, WgmmaTile
 
-ROW_UNIT, FIRST_SEMAPHORE, MOST_EXPERTS = 8, 4, 1024  # kernels/moe/routing.cuh
+# kernels/moe/routing.cuh
+ROW_UNIT, FIRST_SEMAPHORE, MOST_EXPERTS, FEW_SLOTS, FEW_CHOICES = 8, 4, 1024, 2048, 32
 UNIT = 64  # columns that hidden and inner sizes are multiples of
 MOST_SLOTS = 2**20
 BLOCK_BYTES, WORD, ALIGNMENT = 16, 4, 256
 FEW_ROWS = 48  # rows of an expert, on average, up to which a tile has 64 rows
-TILES = ((64, 256), (128, 256), (64, 128), (128, 128))
+# Narrow tiles of few rows: their weights are read once, and by more SMs; a deeper pipeline than a GEMM's.
+CONFIGS = {(64, 128): WgmmaTile(1, 1, 128, depth=8, buffers=2)}
+CONFIGS |= {tile: TILE_CONFIGS[tile] for tile in ((64, 256), (128, 256), (128, 128))}
+TILES = tuple(CONFIGS)
 
 
 @dataclass(frozen=True)
@@ -44,8 +48,8 @@ class MoeShape:
             if getattr(self, name) % UNIT or not getattr(self, name):
                 raise DescriptionError(f"{name} is {getattr(self, name)}; it must be a multiple of {UNIT}")
         if self.tile == (0, 0):
-            rows = 64 if self.slots <= FEW_ROWS * self.experts else 128
-            object.__setattr__(self, "tile", (rows, 256))
+            is_few = self.slots <= FEW_ROWS * self.experts
+            object.__setattr__(self, "tile", (64, 128) if is_few else (128, 256))
         if self.tile not in TILES:
             known = ", ".join(f"{m}x{n}" for m, n in TILES)
             raise DescriptionError(f"tile is {self.tile}; a grouped GEMM has {known}")
@@ -58,7 +62,12 @@ class MoeShape:
     @property
     def config(self) -> WgmmaTile:
         """The tile configuration."""
-        return TILE_CONFIGS[self.tile]
+        return CONFIGS[self.tile]
+
+    @property
+    def is_few(self) -> bool:
+        """Whether one launch routes and copies rows."""
+        return self.slots <= FEW_SLOTS and self.top_k <= FEW_CHOICES
 
     @property
     def rows(self) -> int:
