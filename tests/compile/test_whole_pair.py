@@ -1,6 +1,7 @@
-"""The whole example for nvcc builds under both plans, and lint calls nothing in its machine code wrong."""
+"""The whole example for nvcc builds under both plans; lint calls nothing wrong, and shared loads stay wide."""
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from wavesim.cli.command_line import main
+from wavesim.lint.disassembler import disassembly
 
 EXAMPLE = Path(__file__).parents[2] / "gpu" / "examples" / "whole_pair.cu"
 
@@ -27,3 +29,11 @@ def test_the_example_for_nvcc_builds_and_its_synchronisation_is_in_order(sync, m
     findings = json.loads(capsys.readouterr().out)["findings"]
     judged = {finding["verdict"] for finding in findings if finding["kernel"].find("waiting") > 0}
     assert judged == {"right"}
+    wide = wide_loads(disassembly(cubin.read_bytes(), str(cubin)))
+    assert wide["matmul_posting"] == wide["matmul"] > 0
+
+
+def wide_loads(text):
+    """128-bit loads of shared memory by kernel: a word of the header's could move arrays off their alignment."""
+    kernels = re.split(r"(?m)^\.text\._Z\d+(\w+?)P", text)[1:]
+    return {name: code.count("LDS.128") for name, code in zip(kernels[::2], kernels[1::2], strict=True)}

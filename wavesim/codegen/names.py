@@ -24,7 +24,7 @@ from wavesim.safe_io.escaping import identifier, is_global, is_reserved
 
 # What headers declare or use besides their fixed text. A test says which words are missing here.
 _OWN = """
-Grid Post Run atomicAdd begin blocks columns counter_count counts_started draws_position each_post edge
+Grid Post Run atomicAdd int4 begin blocks columns counter_count counts_started draws_position each_post edge
 edges_of_tile first group has_one_poster height input input_count need_count next_position output_count
 place position post post_tile reorders_loads rows run run_with semaphore semaphore_count semaphore_of_tile
 slice slices started tall tile tile_at tile_of_place value_of_tile wait wait_tile within

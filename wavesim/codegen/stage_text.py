@@ -124,10 +124,11 @@ def _begin_lines(start: Start, sizes: Sizes) -> list[str]:
         else [*count, "return static_cast<int>(blockIdx.x);"]
     )
     begin = [
-        "__shared__ int position;",
-        "if (is_leader()) position = next_position(counters);",
+        # A single word would move the kernel's own arrays off the 16 bytes that 128-bit loads need.
+        "__shared__ int4 position;",
+        "if (is_leader()) position.x = next_position(counters);",
         "__syncthreads();",
-        "return tile_at(position);",
+        "return tile_at(position.x);",
     ]
     said = (
         "drawn from a counter as blocks start" if draws else "blockIdx, the order in which blocks are issued"
