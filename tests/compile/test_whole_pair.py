@@ -1,4 +1,4 @@
-"""The whole example for nvcc builds under both plans; lint calls nothing wrong, and shared loads stay wide."""
+"""The whole example for nvcc builds under both plans; lint calls nothing wrong, wide loads stay wide."""
 
 import json
 import re
@@ -34,6 +34,6 @@ def test_the_example_for_nvcc_builds_and_its_synchronisation_is_in_order(sync, m
 
 
 def wide_loads(text):
-    """128-bit loads of shared memory by kernel: a word of the header's could move arrays off their alignment."""
+    """128-bit loads of shared memory by kernel; a word of the header could move arrays off 16 bytes."""
     kernels = re.split(r"(?m)^\.text\._Z\d+(\w+?)P", text)[1:]
     return {name: code.count("LDS.128") for name, code in zip(kernels[::2], kernels[1::2], strict=True)}
