@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from wavesim.cli.in_kernel import in_kernel_trace, report_trace
 from wavesim.cli.printing import complain, print_result, progress
 from wavesim.cli.shared_options import add_shared
 from wavesim.errors import DescriptionError, RecordingError
@@ -32,7 +33,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "trace",
         metavar="profile",
         type=Path,
-        help="PyTorch's JSON (or .gz), or Nsight Systems' sqlite export",
+        help="PyTorch's JSON (or .gz), Nsight Systems' sqlite export, or a trace from inside kernels",
     )
     add_shared(parser, "--html", "--verbose", html="write the report, one self-contained page")
     parser.add_argument("--device", help="the device it ran on, where the profile does not say")
@@ -65,6 +66,8 @@ def run(options: argparse.Namespace) -> int:
 
     _require_fitting(options)
     marks = _marks(options)
+    if (inside := in_kernel_trace(options.trace, options.device)) is not None:
+        return report_trace(options, inside)
     advice = advise(load_profile(options.trace, options.device)).marked(marks)
     answers = _answers(options, advice)
     if options.toml:

@@ -8,9 +8,11 @@ Example: `wavesim simulate gpt3-mlp --sync row`, or with the launch named
 
 import argparse
 from collections.abc import Collection
+from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
+from wavesim.cli.in_kernel import in_kernel_trace, trace_line
 from wavesim.cli.megakernels import simulate_megakernel_plan
 from wavesim.cli.pictures import require_pictures, write_pictures
 from wavesim.cli.printing import complain, print_result
@@ -49,6 +51,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=0,
         help="consumer blocks on the device before the producer's first",
     )
+    parser.add_argument(
+        "--beside",
+        type=Path,
+        help="a trace from inside kernels, to set beside the prediction: Proton's, ours",
+    )
     add_shared(
         parser, "--html", "--perfetto", html="write the timelines of the plan and of stream sync to this page"
     )
@@ -61,6 +68,7 @@ def run(options: argparse.Namespace) -> int:
     from wavesim.trace.metrics import metrics_of
 
     require_pictures(options)
+    beside = _beside(options.beside)
     description = file_of(options)
     several = of_several(description, options)
     if several is not None:
@@ -87,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
         safety.text,
     )
     verdict = _verdict(forecast, plan, baseline)
-    _draw(options, pipeline, (stream, trace), notes)
+    _draw(options, pipeline, (stream, trace), notes, beside)
     document = {
         "workload": pipeline.name,
         "device": device.name,
@@ -98,6 +106,7 @@ def run(options: argparse.Namespace) -> int:
         "resident_utilisation": metrics.resident_utilisation,
         **forecast.as_json(),
         "safety": safety.as_json(),
+        **({"measured_makespan_ns": beside.makespan_ns} if beside is not None else {}),
     }
     head = (
         f"{pipeline.name} on {device.name}, {plan.label[0].lower()}{plan.label[1:]}, {options.order} order: "
@@ -106,7 +115,8 @@ def run(options: argparse.Namespace) -> int:
     )
     gain = () if plan == baseline else (f"gain {gain_text(forecast, device.name)}",)
     details = (f"costs: {known.source}", f"before: {forecast.history}", *forecast.caveats, safety.text)
-    shown = (head, *gain, *verdict, f"simulated, {known.source.partition(';')[0]}", safety.line)
+    measured = (f"beside it {trace_line(beside)}",) if beside is not None else ()
+    shown = (head, *gain, *measured, *verdict, f"simulated, {known.source.partition(';')[0]}", safety.line)
     lines = [part for line in shown for part in wrap(line, WIDTH, subsequent_indent="  ")]
     return print_result(options, document, "\n".join([*lines, *(details if options.verbose else ())]))
 
@@ -124,12 +134,27 @@ def _verdict(forecast: "Forecast", plan: Plan, baseline: Plan) -> tuple[str, ...
     return (f"verdict: {words} by this plan, {forecast.needed_points:.1f} points are asked",)
 
 
+def _beside(path: Path | None) -> Trace | None:
+    """The trace that the prediction is set beside. Raises `DescriptionError` for a file that holds none."""
+    trace = None if path is None else in_kernel_trace(path, None)
+    if path is not None and trace is None:
+        raise DescriptionError(
+            f"--beside is {path}, no trace from inside kernels; `wavesim advise` reads profiles"
+        )
+    return trace
+
+
 def _draw(
-    options: argparse.Namespace, pipeline: Pipeline, traces: tuple[Trace, Trace], notes: tuple[str, ...]
+    options: argparse.Namespace,
+    pipeline: Pipeline,
+    traces: tuple[Trace, Trace],
+    notes: tuple[str, ...],
+    beside: Trace | None,
 ) -> None:
     """The plan's timeline under that of stream sync; one alone where the plan is stream sync."""
     stream, trace = traces
     drawn = [stream] if trace.header.plan == stream.header.plan else [stream, trace]
+    drawn += [beside] if beside is not None else []
 
     def figures() -> "list[Figure]":
         from wavesim.view.timeline_figure import timeline

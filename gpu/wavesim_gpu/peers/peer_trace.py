@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
 from wavesim.trace.header import Header, StageInfo
+from wavesim.trace.placing import slots
 from wavesim.trace.trace import Trace
 from wavesim_gpu.driver.device import query, versions
 from wavesim_gpu.peers.clock_offset import ClockOffset, measured_offset
 from wavesim_gpu.peers.programs import SharedGemmProgram
 from wavesim_gpu.record.layout import RECORD
-from wavesim_gpu.record.stamps import device_fields, from_zero, slots, tile_cycles, timer_step_ns
+from wavesim_gpu.record.stamps import device_fields, from_zero, tile_cycles, timer_step_ns
 
 SAME_CLOCK = ClockOffset(0, 0)
 

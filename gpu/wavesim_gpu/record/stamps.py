@@ -4,7 +4,6 @@ Example: three blocks on SM 7, the third starting when the first has ended: slot
 does not tell slots, so blocks of an SM are laid into the lowest one that is free when they start.
 """
 
-import heapq
 from dataclasses import asdict
 from typing import Any
 
@@ -12,21 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavesim.model.device import Device
-
-
-def slots(sm: NDArray[Any], start: NDArray[Any], end: NDArray[Any]) -> NDArray[np.int64]:
-    """For each block the lowest slot of its SM that is free when it starts."""
-    result = np.zeros(len(sm), np.int64)
-    busy: dict[int, list[tuple[int, int]]] = {}
-    free: dict[int, list[int]] = {}
-    for row in np.lexsort((end, start)):
-        own_busy, own_free = busy.setdefault(int(sm[row]), []), free.setdefault(int(sm[row]), [])
-        while own_busy and own_busy[0][0] <= start[row]:
-            heapq.heappush(own_free, heapq.heappop(own_busy)[1])
-        slot = heapq.heappop(own_free) if own_free else len(own_busy)
-        heapq.heappush(own_busy, (int(end[row]), slot))
-        result[row] = slot
-    return result
 
 
 def within(records: NDArray[Any], sm_count: int) -> NDArray[Any]:

@@ -16,9 +16,10 @@ from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan, check_plan
 from wavesim.trace.header import DependencyInfo, Header, StageInfo
+from wavesim.trace.placing import slots
 from wavesim.trace.trace import Trace
 from wavesim_gpu.record.layout import HEADER, MAGIC, MAX_CAPACITY, RECORD, VERSION
-from wavesim_gpu.record.stamps import clock_mhz, device_fields, from_zero, slots, tile_cycles, timer_step_ns
+from wavesim_gpu.record.stamps import clock_mhz, device_fields, from_zero, tile_cycles, timer_step_ns
 
 Stages = Sequence[str | StageInfo] | Pipeline
 MOST_SMS = 1 << 12  # more than any GPU has; a larger number is not an SM's

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from wavesim.plan.parsing import plan_data
 from wavesim.trace.header import Event, Header, StageInfo
+from wavesim.trace.placing import slots
 from wavesim.trace.trace import Trace
 from wavesim_gpu.driver.clocks import Reading
 from wavesim_gpu.driver.device import query, versions
@@ -18,7 +19,6 @@ from wavesim_gpu.record.stamps import (
     clock_mhz,
     device_fields,
     from_zero,
-    slots,
     tile_cycles,
     timer_step_ns,
     within,

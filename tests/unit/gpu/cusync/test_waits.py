@@ -14,11 +14,11 @@ from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import RowSync, TileSync
 from wavesim.plan.resolved import resolve
 from wavesim.plan.semaphores import semaphore_arrays
+from wavesim.trace.placing import slots
 from wavesim.work.gemm import Gemm
 from wavesim_gpu.cusync.layout import ERROR_BUFFER, SYNC_PARAMS, stage_params
 from wavesim_gpu.cusync.sync_state import counter_name, require_fit
 from wavesim_gpu.cusync.waits import LAST, wait_schedule
-from wavesim_gpu.record.stamps import slots
 
 
 def schedule(pipeline, policy):
