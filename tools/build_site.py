@@ -65,6 +65,7 @@ NAV: list[Any] = [
             {"Synchronise: CUDA, Triton, CUTLASS": "synchronise-your-kernel.md"},
             {"Record your kernels": "record-your-kernel.md"},
             {"Lint in CI": "lint.md"},
+            {"Find what timing hides": "shake.md"},
             {"Debug a hang": "why-hang.md"},
             {"Use it in PyTorch": "in-your-model.md"},
             {"Use two GPUs": "use-two-gpus.md"},

@@ -28,6 +28,7 @@ TABLE = tomllib.loads((FOLDER / "programs.toml").read_text())
 BLOCKS, THREADS = TABLE["blocks"], TABLE["threads"]
 NAMES = [*TABLE["streams"], *TABLE["dependent"], *TABLE["stream"]]
 FLAGS = 4096
+NOT_FOUND = ()  # faults that no seed has shown
 
 
 def flags_of(is_faulty):

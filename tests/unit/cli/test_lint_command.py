@@ -226,3 +226,16 @@ def test_instances_of_a_template_with_the_same_findings_are_told_once(wrong, cap
     _, out, _ = run(capsys, wrong)
     assert out.count("no-acquire") == 1
     assert "and 2 more instances of it with the same findings" in out
+
+
+def test_in_a_checkout_the_log_names_files_relative_to_it(wrong, tmp_path, capsys, monkeypatch):
+    source = tmp_path / "src" / "pair.ptx"
+    source.parent.mkdir()
+    source.write_text(wrong.read_text())
+    monkeypatch.chdir(tmp_path)
+    assert run(capsys, "src/pair.ptx", "--sarif", "lint.sarif")[0] == 1
+    results = json.loads(Path("lint.sarif").read_text())["runs"][0]["results"]
+    places = [result["locations"][0]["physicalLocation"] for result in results]
+    assert {place["artifactLocation"]["uri"] for place in places} == {"src/pair.ptx"}
+    poll = 1 + source.read_text().splitlines().index("    ld.relaxed.gpu.global.u32 %r2, [%rd3];")
+    assert poll in {place["region"]["startLine"] for place in places}
