@@ -8,9 +8,10 @@ Example: `wavesim simulate gpt3-mlp --sync row`, or with the launch named
 
 import argparse
 from collections.abc import Collection
+from dataclasses import asdict, replace
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from wavesim.cli.in_kernel import in_kernel_trace, trace_line
 from wavesim.cli.megakernels import simulate_megakernel_plan
@@ -18,7 +19,7 @@ from wavesim.cli.pictures import require_pictures, write_pictures
 from wavesim.cli.printing import complain, print_result
 from wavesim.cli.several_gpus import of_several, simulate_several
 from wavesim.cli.shared_options import add_shared
-from wavesim.cli.subject import add_workload_options, described, file_of
+from wavesim.cli.subject import Subject, add_workload_options, described, file_of
 from wavesim.codegen.edge_policies import with_edges
 from wavesim.errors import DescriptionError
 from wavesim.model.pipeline import Pipeline
@@ -55,6 +56,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--beside",
         type=Path,
         help="a trace from inside kernels, to set beside the prediction: Proton's, ours",
+    )
+    parser.add_argument(
+        "--draws", type=integer, default=0, help="of experts: simulate so many other routings, 9 or more"
     )
     add_shared(
         parser, "--html", "--perfetto", html="write the timelines of the plan and of stream sync to this page"
@@ -114,11 +118,32 @@ def run(options: argparse.Namespace) -> int:
         f"{metrics.busy_utilisation:.0%}, holding blocks {metrics.resident_utilisation:.0%}"
     )
     gain = () if plan == baseline else (f"gain {gain_text(forecast, device.name)}",)
+    drawn = _drawn_lines(options, subject, plan, document)
     details = (f"costs: {known.source}", f"before: {forecast.history}", *forecast.caveats, safety.text)
     measured = (f"beside it {trace_line(beside)}",) if beside is not None else ()
-    shown = (head, *gain, *measured, *verdict, f"simulated, {known.source.partition(';')[0]}", safety.line)
+    basis = f"simulated, {known.source.partition(';')[0]}"
+    shown = (head, *drawn, *gain, *measured, *verdict, basis, safety.line)
     lines = [part for line in shown for part in wrap(line, WIDTH, subsequent_indent="  ")]
     return print_result(options, document, "\n".join([*lines, *(details if options.verbose else ())]))
+
+
+def _drawn_lines(
+    options: argparse.Namespace, subject: Subject, plan: Plan, document: dict[str, Any]
+) -> tuple[str, ...]:
+    """What other routings would take, where they are asked for."""
+    if not options.draws:
+        return ()
+    from wavesim.predict.routings import over_routings
+
+    interval = over_routings(
+        subject.pipeline,
+        plan,
+        subject.device,
+        lambda drawn: replace(subject, pipeline=drawn).costs(options.order),
+        options.draws,
+    )
+    document["routings"] = asdict(interval)
+    return (interval.text,)
 
 
 def _verdict(forecast: "Forecast", plan: Plan, baseline: Plan) -> tuple[str, ...]:

@@ -218,6 +218,10 @@ class Work:
         grid = self.kernel.grid
         return replace(self.kernel, grid=Grid(grid.x, -(-m // tile_rows), grid.z))
 
+    def redrawn(self, seed: int) -> "Work | None":
+        """The same with what is known at run time only drawn anew; None where nothing is."""
+        return None
+
     def in_splits(self, count: int) -> "Work | None":
         """The same with its K, or its keys, shared out to so many blocks a tile; None where it cannot be."""
         return None

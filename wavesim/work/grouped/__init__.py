@@ -191,9 +191,9 @@ class GroupedGemm(TiledWork):
         of_weights = self.tile_n / (self.tile_m + self.tile_n)
         return min(1.0, self.block.shared_bytes / row / self.k) * of_weights
 
-    def with_seed(self, seed: int) -> "GroupedGemm":
-        """The same routed by another draw."""
-        return replace(self, seed=seed)
+    def redrawn(self, seed: int) -> "GroupedGemm | None":
+        """The same routed by another draw; None where all counts are known."""
+        return replace(self, seed=seed) if self.routing.is_drawn else None
 
     def with_m(self, m: int, tile_rows: int = 0) -> "GroupedGemm":
         """The same for another number of tokens, drawn anew."""
