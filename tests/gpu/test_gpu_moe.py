@@ -163,3 +163,22 @@ def test_arguments_that_do_not_go_together_are_named():
         moe(torch.cat([x, x], 1)[:, ::2], w1, w2, ids, weights)
     with pytest.raises(DescriptionError, match="plan is 'stream'; a MoE layer runs under persistent-stream"):
         moe(x, w1, w2, ids, weights, plan="stream")
+
+
+def test_a_swapped_model_gives_its_own_logits():
+    transformers = pytest.importorskip("transformers", minversion="5.0")
+    from wavesim_gpu.torch import optimize
+    from wavesim_gpu.torch.expert_layers import check_moe
+
+    torch.manual_seed(0)
+    config = transformers.Qwen3MoeConfig(
+        hidden_size=256, intermediate_size=512, moe_intermediate_size=128, num_hidden_layers=2, head_dim=64,
+        num_attention_heads=4, num_key_value_heads=2, num_experts=16, num_experts_per_tok=4, vocab_size=512,
+    )  # fmt: skip
+    model = transformers.Qwen3MoeForCausalLM(config).to("cuda", torch.bfloat16).eval()
+    tokens = torch.randint(512, (3, 40), device="cuda")
+    with torch.no_grad():
+        expected = model.float()(tokens).logits
+        assert len(optimize(model.bfloat16()).experts) == 2
+        assert error_of(model(tokens).logits, expected) < 5e-2
+    check_moe()

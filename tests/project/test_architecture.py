@@ -108,6 +108,7 @@ OPTIONAL = {
     ("decoding.py", "torch"),
     ("direct.py", "torch"),
     ("expert_layers.py", "torch"),
+    ("expert_modules.py", "torch"),
     ("grouped_chain.py", "torch"),
     ("moe_layers.py", "torch"),
     ("triton_moe.py", "torch"),

@@ -18,7 +18,7 @@ from wavesim_gpu.layers.description import GATED
 from wavesim_gpu.layers.torch_formula import MlpOperands
 from wavesim_gpu.torch.direct import mlp
 
-_PLAIN = (Tensor, nn.Parameter)
+PLAIN = (Tensor, nn.Parameter)
 _DTYPES = (torch.float16, torch.bfloat16)
 Weights = tuple[Tensor, Tensor | None]  # (in, out), and the bias
 
@@ -59,7 +59,7 @@ def why_not(linear: Any, linear_type: type) -> str:
         return "with hooks, of an offload or of somebody's own"
     weight, bias = linear._parameters.get("weight"), linear._parameters.get("bias")  # noqa: SLF001
     for tensor in (weight, bias):
-        if type(tensor) not in _PLAIN and not (tensor is None and weight is not None):
+        if type(tensor) not in PLAIN and not (tensor is None and weight is not None):
             return f"of a {type(tensor).__name__} as its weight"
         if tensor is not None and tensor.dtype not in _DTYPES:
             return f"of {str(tensor.dtype).removeprefix('torch.')}, not of float16 or bfloat16"
@@ -73,11 +73,23 @@ def is_hooked(module: Any) -> bool:
     return bool(module._backward_hooks or module._backward_pre_hooks)  # noqa: SLF001
 
 
-class FastForward:
+class FastModule:
+    """Goes before a module's class and has another forward pass."""
+
+    _wavesim_original: tuple[Any, ...] = ()  # a tuple, as a module would be a submodule
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """By the class that it was swapped from, as the subclass has no name to be found by."""
+        if not self._wavesim_original:
+            return super().__reduce_ex__(protocol)
+        original = type(self._wavesim_original[0])
+        return empty_module, (original, type(self).__mro__[1]), self.__dict__
+
+
+class FastForward(FastModule):
     """Goes before a module's class and has its forward pass computed by `mlp` where that is the same."""
 
     _wavesim_parts: MlpParts
-    _wavesim_original: tuple[Any, ...] = ()  # a tuple, as a module would be a submodule
     _wavesim_name = ""
 
     def forward(self: Any, *arguments: Any, **named: Any) -> Any:
@@ -99,7 +111,7 @@ class FastForward:
         # By their own mode: some are switched on alone, for a sample of predictions.
         if parts.dropouts and any(modules[name].training and modules[name].p for name in parts.dropouts):
             return False
-        if type(x) not in _PLAIN or not (x.is_cuda or x.is_cpu) or self.wavesim_fault():
+        if type(x) not in PLAIN or not (x.is_cuda or x.is_cpu) or self.wavesim_fault():
             return False
         weight = modules[parts.up]._parameters["weight"]  # noqa: SLF001
         return x.dtype == weight.dtype or torch.is_autocast_enabled(x.device.type)
@@ -126,12 +138,6 @@ class FastForward:
         gate, b_gate = (None, None) if parts.gate is None else _weights(modules[parts.gate], parts)
         return MlpOperands(x, w1, w2, gate, parts.activation, b1, b_gate, b2)
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        """By the class that it was swapped from, as the subclass has no name to be found by."""
-        if not self._wavesim_original:
-            return super().__reduce_ex__(protocol)
-        return _empty, (type(self._wavesim_original[0]),), self.__dict__
-
 
 def _weights(linear: Any, parts: MlpParts) -> Weights:
     weight, bias = linear._parameters["weight"], linear._parameters["bias"]  # noqa: SLF001
@@ -139,13 +145,14 @@ def _weights(linear: Any, parts: MlpParts) -> Weights:
 
 
 @cache
-def fast_class(original: type) -> type:
-    """The subclass of a module's class whose forward pass is `FastForward`'s."""
-    return type(f"Fast{original.__name__}", (FastForward, original), {"__module__": original.__module__})
+def fast_class(original: type, forward: type = FastForward) -> type:
+    """The subclass of a module's class whose forward pass is another's, by default `FastForward`'s."""
+    return type(f"Fast{original.__name__}", (forward, original), {"__module__": original.__module__})
 
 
-def _empty(original: type) -> Any:
-    made: Any = fast_class(original)
+def empty_module(original: type, forward: type = FastForward) -> Any:
+    """An object of such a subclass, with no attributes yet."""
+    made: Any = fast_class(original, forward)
     return made.__new__(made)
 
 
@@ -154,7 +161,7 @@ Module = TypeVar("Module", bound=nn.Module)
 
 def swapped_for(original: Module, parts: MlpParts, name: str) -> Module:
     """A module that shares everything with `original` but its forward pass. `original` stays as it is."""
-    swapped: Any = _empty(type(original))
+    swapped: Any = empty_module(type(original))
     swapped.__dict__.update(original.__dict__)  # the same dicts of parameters, submodules and hooks
     swapped.__dict__.update(_wavesim_parts=parts, _wavesim_original=(original,), _wavesim_name=name)
     return swapped
@@ -162,7 +169,7 @@ def swapped_for(original: Module, parts: MlpParts, name: str) -> Module:
 
 def original_of(module: Any) -> Any:
     """What a module was swapped from, in the mode (training or not) that it has now; None if it was not."""
-    if not isinstance(module, FastForward) or not module._wavesim_original:  # noqa: SLF001
+    if not isinstance(module, FastModule) or not module._wavesim_original:  # noqa: SLF001
         return None
     original = module._wavesim_original[0]  # noqa: SLF001
     original.training = module.training  # type: ignore[attr-defined]  # it is a module too

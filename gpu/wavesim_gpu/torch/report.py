@@ -43,12 +43,16 @@ class KeptBlock:
 
 @dataclass(frozen=True)
 class OptimizeReport:
-    """`tokens`: rows of x that were simulated, or measured, for the GPU named `device`."""
+    """`tokens`: rows of x that were simulated, or measured, for the GPU named `device`.
+
+    `experts`: names of swapped mixtures of experts, whose routing no prediction knows.
+    """
 
     device: str
     tokens: tuple[int, ...]
     swapped: tuple[SwappedBlock, ...]
     kept: tuple[KeptBlock, ...]
+    experts: tuple[str, ...] = ()
 
     @property
     def header(self) -> tuple[str, ...]:
@@ -73,6 +77,13 @@ class OptimizeReport:
         return [f"{named(names)} ({k}) kept as it is: {why}" for (k, why), names in alike.items()]
 
     @property
+    def experts_lines(self) -> list[str]:
+        """One line for all mixtures of experts that are swapped."""
+        if not self.experts:
+            return []
+        return [f"{named(self.experts)}: experts by wavesim_gpu.moe on Hopper GPUs, without a prediction"]
+
+    @property
     def summary(self) -> str:
         """One line over the table."""
         if not self.swapped:
@@ -92,13 +103,14 @@ class OptimizeReport:
         table = [self.header, *self.rows] if self.swapped else []
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) for row in table]
-        return "\n".join(whole_line(line.rstrip()) for line in (self.summary, *lines, *self.kept_lines))
+        said = (self.summary, *lines, *self.experts_lines, *self.kept_lines)
+        return "\n".join(whole_line(line.rstrip()) for line in said)
 
     def _repr_html_(self) -> str:
         head = element("tr", *(element("th", title) for title in self.header))
         body = [element("tr", *(element("td", cell) for cell in row)) for row in self.rows]
         table = [element("table", head, *body)] if self.swapped else []
-        kept = [element("p", line) for line in self.kept_lines]
+        kept = [element("p", line) for line in (*self.experts_lines, *self.kept_lines)]
         return element("div", element("p", self.summary), *table, *kept)
 
     def to_json(self) -> str:
@@ -115,7 +127,8 @@ class OptimizeReport:
             for block in self.swapped
         ]
         kept = [{"name": b.name, "kind": b.kind, "reason": b.reason} for b in self.kept]
-        return json.dumps({"device": self.device, "swapped": swapped, "kept": kept}, indent=1)
+        document = {"device": self.device, "swapped": swapped, "kept": kept, "experts": [*self.experts]}
+        return json.dumps(document, indent=1)
 
 
 def _choice(tokens: int, choice: Choice) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from wavesim_gpu.layers.choose import Choice, choose
 from wavesim_gpu.layers.description import GATED, MlpShape
 from wavesim_gpu.layers.torch_formula import MlpOperands
 from wavesim_gpu.torch.blocks import mlps_of, parts_of
+from wavesim_gpu.torch.expert_modules import experts_of, swapped_experts
 from wavesim_gpu.torch.modules import FastForward, MlpParts, original_of, swapped_for
 from wavesim_gpu.torch.report import KeptBlock, OptimizeReport, SwappedBlock
 
@@ -32,7 +33,8 @@ DTYPES = {torch.float16: "fp16", torch.bfloat16: "bf16"}
 def optimize(
     model: nn.Module, tokens: Sequence[int] = TOKENS, *, tune: bool = False, device: Device | None = None
 ) -> OptimizeReport:
-    """Swaps the MLPs of a model that `wavesim_gpu.mlp` computes, in place, and says which, and which not.
+    """Swaps the MLPs of a model that `wavesim_gpu.mlp` computes, and its experts that `wavesim_gpu.moe` does,
+    in place, and says which, and which not.
 
     Nothing is swapped in doubt; the report says why. `tokens`: rows of x (batch times sequence) that gains
     are predicted for, by simulation for the model's GPU, or for `device`. `tune=True` measures the best ways
@@ -46,13 +48,17 @@ def optimize(
     _require_lists(tokens, device)
     counts = tuple(whole("tokens", count, 1, MOST_TOKENS) for count in tokens)
     kept, swapped, instead = _sorted_out(model)
+    experts = list(experts_of(model))
+    kept += [KeptBlock(name, type(module).__name__, reason) for name, module, reason in experts if reason]
+    instead |= {id(module): swapped_experts(module) for _, module, reason in experts if not reason}
     target = device or _device(_gpu_of(swapped, tune=tune))
     _put(model, instead)
     ways = _Ways(target, counts, tune=tune)
     blocks = [
         SwappedBlock(name, kind, _shape(module, counts[0]), ways.of(module)) for name, kind, module in swapped
     ]
-    return OptimizeReport(target.name, counts, tuple(blocks), tuple(kept))
+    fast = tuple(name for name, _, reason in experts if not reason)
+    return OptimizeReport(target.name, counts, tuple(blocks), tuple(kept), fast)
 
 
 def _require_lists(tokens: Any, device: Any) -> None:
