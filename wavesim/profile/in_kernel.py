@@ -41,7 +41,7 @@ _UNNAMED = "kernel"
 
 
 @dataclass(frozen=True)
-class BlockSpan:
+class RecordedSpan:
     """An event of one block: where, when, in nanoseconds; `scope` is its own name."""
 
     kernel: str
@@ -80,7 +80,7 @@ def _read(path: Path, *, is_packed: bool) -> bytes:
     return data
 
 
-def _of_json(data: bytes, place: str) -> Iterator[BlockSpan]:
+def _of_json(data: bytes, place: str) -> Iterator[RecordedSpan]:
     document = json_value(data, place)
     events = document.get("traceEvents") if isinstance(document, dict) else document
     if not isinstance(events, list):
@@ -103,7 +103,7 @@ def _of_json(data: bytes, place: str) -> Iterator[BlockSpan]:
             raise RecordingError(f"{place}: event {number}: {type(error).__name__} ({error})") from None
 
 
-def _of_event(event: Mapping[str, Any], names: Mapping[tuple[Any, Any], str]) -> Iterator[BlockSpan]:
+def _of_event(event: Mapping[str, Any], names: Mapping[tuple[Any, Any], str]) -> Iterator[RecordedSpan]:
     """The event as a block's, where its process or thread names one."""
     process, thread = event.get("pid"), event.get("tid")
     given = event.get("args") or {}
@@ -118,7 +118,7 @@ def _of_event(event: Mapping[str, Any], names: Mapping[tuple[Any, Any], str]) ->
     start = round(1e3 * float(event["ts"]))
     end = start + round(1e3 * float(event.get("dur", 0)))
     kernel = str(event.get("cat") or _UNNAMED)
-    yield BlockSpan(kernel, sm, block, str(event.get("name", "")), start, end)
+    yield RecordedSpan(kernel, sm, block, str(event.get("name", "")), start, end)
 
 
 def _number(pattern: re.Pattern[str], words: str, given: Mapping[str, Any], *fields: str) -> int | None:
@@ -129,23 +129,23 @@ def _number(pattern: re.Pattern[str], words: str, given: Mapping[str, Any], *fie
     return int(next(group for group in match.groups() if group)) if match else None
 
 
-def _of_tracks(data: bytes, place: str) -> Iterator[BlockSpan]:
+def _of_tracks(data: bytes, place: str) -> Iterator[RecordedSpan]:
     for span in track_spans(data, place):
         words = " ".join(span.tracks)
         block = _BLOCK.search(words)
         if block is not None:
             sm = _SM.search(words)
             number = int(next(group for group in sm.groups() if group)) if sm else None
-            yield BlockSpan(_UNNAMED, number, int(block[1]), span.name, span.start_ns, span.end_ns)
+            yield RecordedSpan(_UNNAMED, number, int(block[1]), span.name, span.start_ns, span.end_ns)
 
 
-def trace_of_spans(spans: list[BlockSpan], workload: str, device: Device | None = None) -> Trace:
+def trace_of_spans(spans: list[RecordedSpan], workload: str, device: Device | None = None) -> Trace:
     """A row per kernel and block, from its first event to its last; scopes of such a name are waiting."""
     if not spans:
         raise RecordingError(
             f"{workload}: no event of a block; expected an SM and a block in its process or track"
         )
-    rows: dict[tuple[str, int, int | None], list[BlockSpan]] = {}
+    rows: dict[tuple[str, int, int | None], list[RecordedSpan]] = {}
     for span in spans:
         rows.setdefault((span.kernel, span.block, span.sm), []).append(span)
     if len(rows) > MOST_BLOCKS:
@@ -176,7 +176,7 @@ def trace_of_spans(spans: list[BlockSpan], workload: str, device: Device | None 
     return Trace(header, stage, block, nothing, nothing, sm, slot, start, start, waiting, end)
 
 
-def _waited(own: Iterable[BlockSpan]) -> int:
+def _waited(own: Iterable[RecordedSpan]) -> int:
     """Time in scopes that wait, each moment once: warps wait side by side."""
     total, until = 0, -(1 << 62)
     for begin, end in sorted((span.start_ns, span.end_ns) for span in own if _WAITS.search(span.scope)):
