@@ -109,6 +109,7 @@ def test_keys_alone_change_the_size_race_and_zoom(open_at):
     ("fragment", "words"),
     [
         ("#tokens=77", "tokens: “77” is none of 128, 256 and on to 4096"),
+        ("#rows=400&c1=400&c2=400", "320,000 tiles are too many for this page: at most 6,000"),
         ("#rows=abc", "tile rows: “abc” is not a whole number from 1 to 400"),
         ("#colour=red", "The link says colour, which this page does not have"),
     ],

@@ -59,7 +59,6 @@ def run(options: argparse.Namespace) -> int:
         return compare_several(several, options)
     subject = described(options, description)
     pipeline, device, order = subject.pipeline, subject.device, subject.launch_order(options.order)
-    advice = subject.recommended(options.accept, progress("choosing", after_s=3.0))
     words = listed("sync", subject.syncs(options.sync, SYNCS), MOST_COMPARED)
     plans = [parse_plan(name, order) for name in ["stream", *(word for word in words if word != "stream")]]
     for plan in plans:
@@ -68,6 +67,7 @@ def run(options: argparse.Namespace) -> int:
                 f"sync is {plan.name!r}: a megakernel has constants of its own, so no gain over others is "
                 "predicted. Use wavesim simulate, or predict with a file; or name other plans with --sync"
             )
+    advice = subject.recommended(options.accept, progress("choosing", after_s=3.0))
     if options.sync is None and subject.syncs(None, SYNCS) == SYNCS:
         plans += [advice.option.plan] if advice.option.plan not in plans else []
     result = compare(

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wavesim.errors import DescriptionError
 from wavesim.model.kernel import Grid, Panels
 from wavesim.model.pipeline import Pipeline
 from wavesim.trace.trace import IntArray, Trace
@@ -21,6 +22,8 @@ from wavesim.trace.trace import IntArray, Trace
 SLAB_K = 512  # of K, that go in and out of the L2 together
 ELEMENT_BYTES = 2
 MOST_KEPT = 2**18  # parts of a pipeline's blocks, in memory from one run to the next
+
+MOST_SLABS = 2**24  # that the blocks of a run read: 1.3 GB in arrays
 
 FloatArray = NDArray[np.float64]
 
@@ -123,7 +126,13 @@ def _operands(trace: Trace, pipeline: Pipeline, begin: FloatArray, end: FloatArr
             x, y = tuple(trace.x[rows].tolist()), tuple(trace.y[rows].tolist())
             stages.append((panels, stage.grid, tuple(rows.tolist()), x, y))
     is_whole = not begin.any() and bool((end == 1).all())
-    if is_whole and sum(len(rows) * _slabs(panels) for panels, _, rows, _, _ in stages) <= MOST_KEPT:
+    slabs = sum(len(rows) * _slabs(panels) for panels, _, rows, _, _ in stages)
+    if slabs > MOST_SLABS:
+        raise DescriptionError(
+            f"pipeline {pipeline.name}: its blocks read {slabs:,} slabs of {SLAB_K} of K; at most "
+            f"{MOST_SLABS:,} are simulated. Use larger tiles or a smaller k"
+        )
+    if is_whole and slabs <= MOST_KEPT:
         return _whole_operands(tuple(stages))
     places = ((np.array(rows, dtype=np.int64), panels) for panels, _, rows, _, _ in stages)
     return _joined(stages, [_parts(begin[rows], end[rows], panels) for rows, panels in places])

@@ -16,7 +16,7 @@ from wavesim.errors import WavesimError
 from wavesim.plan.parsing import parse_plan
 from wavesim.predict.defaults import described_costs
 from wavesim.profile.advice import Advice, Pair
-from wavesim.profile.device_half import DeviceHalf
+from wavesim.profile.device_half import DeviceHalf, halves_named
 from wavesim.profile.pair_file import NOTHING_SAID, pair_description
 from wavesim.sim.simulation import simulate
 
@@ -122,9 +122,10 @@ def _unwired(waits: bool | None) -> str:
 def edges_of(advice: Advice, halves: Sequence[DeviceHalf], count: int, seconds: float) -> list[StreamEdge]:
     """The edges, those that took most time first; of `count` the overlap is simulated, in some seconds."""
     until = time.monotonic() + seconds
-    edges = []
+    edges, kernels = [], [kernel for pair in advice.pairs for kernel in (pair.producer, pair.consumer)]
+    code = halves_named({kernel.shape.name for kernel in kernels}, halves)
     for place, pair in enumerate(sorted(advice.pairs, key=_time_ns, reverse=True)):
-        known = [half_named(kernel.shape.name, halves) for kernel in (pair.producer, pair.consumer)]
+        known = [code[kernel.shape.name] for kernel in (pair.producer, pair.consumer)]
         possible, why = (None, "not among the first") if place >= count else _possible(pair, until)
         edges.append(StreamEdge(pair, known[0], known[1], possible, why))
     return edges
@@ -132,12 +133,6 @@ def edges_of(advice: Advice, halves: Sequence[DeviceHalf], count: int, seconds: 
 
 def _time_ns(pair: Pair) -> float:
     return pair.count * (pair.producer.mean_ns + pair.consumer.mean_ns)
-
-
-def half_named(name: str, halves: Sequence[DeviceHalf]) -> DeviceHalf | None:
-    """The code of a kernel of the profile: of its instances those of that very name, else all of its stem."""
-    exact = [half for half in halves if half.kernel == name]
-    return DeviceHalf.merged(exact or [half for half in halves if half.is_named(name)])
 
 
 def _possible(pair: Pair, until: float) -> tuple[float | None, str]:

@@ -4,10 +4,10 @@ Example: of a kernel of 400 instructions 20 are reached before its griddepcontro
 run while the kernel before still does. It is a share of the code, not of time.
 """
 
-import functools
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,8 @@ from wavesim.lint.finding import Known
 from wavesim.lint.instruction import KernelCode, Listing, Op
 from wavesim.lint.paths import walk
 
-MOST_LETTERS = 4_000  # of a name that are looked at
-_MANGLED = re.compile(r"(?<!\d)(?=(\d{1,4})([A-Za-z_]\w*))")
+MOST_LETTERS, MOST_WORDS = 4_000, 100  # of a mangled name that are looked at
+_LENGTH = re.compile(r"(?<!\d)\d{1,3}(?=[A-Za-z_])")  # a name's, in a mangled one: it stands before it
 
 
 @dataclass(frozen=True)
@@ -47,16 +47,12 @@ class DeviceHalf:
         waits, triggers = all(half.waits for half in halves), all(half.triggers for half in halves)
         return replace(halves[0], waits=waits, triggers=triggers, faults=faults, count=len(halves))
 
-    def is_named(self, demangled: str) -> bool:
-        """Whether a profile's demangled name is this kernel's: the function's own word is in both."""
-        stem = demangled.partition("<")[0].partition("(")[0].split("::")[-1].split()
-        return bool(stem) and stem[-1] in self._words
-
-    @functools.cached_property
-    def _words(self) -> set[str]:
+    @property
+    def words(self) -> set[str]:
         """The names that a mangled one spells, each behind its length; and the name itself."""
-        matches = _MANGLED.finditer(self.kernel[:MOST_LETTERS])
-        return {self.kernel, *(match[2][: int(match[1])] for match in matches)}
+        text = self.kernel[:MOST_LETTERS]
+        lengths = islice(_LENGTH.finditer(text), MOST_WORDS)
+        return {self.kernel, *(text[at.end() : at.end() + int(at[0])] for at in lengths)}
 
     def as_json(self) -> dict[str, Any]:
         """Facts of the code."""
@@ -68,6 +64,27 @@ class DeviceHalf:
             "faults": list(self.faults),
             "instances": self.count,
         }
+
+
+def halves_named(names: Iterable[str], halves: Sequence[DeviceHalf]) -> dict[str, "DeviceHalf | None"]:
+    """The code of each kernel of a profile: of its instances those of that very name, else all whose function
+    has the same word.
+    """
+    stems = {name: _stem(name) for name in names}
+    known = dict[str, list[DeviceHalf]]((word, []) for word in (*stems, *stems.values()))
+    for half in halves:
+        for word in half.words & known.keys():
+            known[word].append(half)
+    return {
+        name: DeviceHalf.merged([half for half in known[name] if half.kernel == name] or known[stem])
+        for name, stem in stems.items()
+    }
+
+
+def _stem(demangled: str) -> str:
+    """The function's own word in a demangled name, without namespaces, types and arguments."""
+    words = demangled.partition("<")[0].partition("(")[0].split("::")[-1].split()
+    return words[-1] if words else demangled
 
 
 def halves_of(paths: Iterable[Path]) -> list[DeviceHalf]:

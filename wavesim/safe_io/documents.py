@@ -34,13 +34,17 @@ def read_toml(path: str | Path, most_bytes: int = MOST_TOML_BYTES) -> dict[str, 
     """A file's TOML. Raises `RecordingError` for another file, one too large or too deep, or a number that is
     not finite or longer than 64 bits.
     """
-    text = read_text(path, most_bytes)
-    _require_flat(text, str(path))
+    return toml_value(read_text(path, most_bytes), str(path))
+
+
+def toml_value(text: str, place: str) -> dict[str, Any]:
+    """A text's TOML. Raises `RecordingError` naming its place."""
+    _require_flat(text, place)
     try:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise RecordingError(f"{path}: not TOML: {error}") from None
-    _require_numbers(document, str(path))
+        raise RecordingError(f"{place}: not TOML: {error}") from None
+    _require_numbers(document, place)
     return document
 
 

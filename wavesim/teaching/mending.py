@@ -14,7 +14,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from wavesim.errors import DeadlockError, DescriptionError
+from wavesim.errors import DeadlockError, DescriptionError, WavesimError
 from wavesim.lint.check import findings_of
 from wavesim.lint.finding import Known
 from wavesim.lint.ptx import listing_of_ptx
@@ -22,15 +22,17 @@ from wavesim.litmus import LitmusTest, outcomes
 from wavesim.litmus.program import Statement
 from wavesim.litmus.protocol import Condition, test_of
 from wavesim.safe_io.annotated import typed
+from wavesim.safe_io.documents import toml_value
 from wavesim.safety.hang.situation import Situation
 from wavesim.safety.hang.situation_file import situation_of
 from wavesim.safety.hang.verdict import judge
-from wavesim.teaching.exercises import require
+from wavesim.teaching.exercises import WrongAnswer, require
 from wavesim.teaching.protocol_ptx import DATA, FLAGS, ptx_of
 from wavesim.widgets.scenario import Answer, answer
 from wavesim.widgets.what_if import start_scenario
 
 MOST_LETTERS, MOST_LINES = 4_000, 120
+MOST_ADDED = 4  # instructions; runs of many more fences are too many to try
 HEADER = re.compile(r"(?P<name>[A-Za-z][\w ]*):\s*")
 ROUNDING = 1e-9  # of a gain in per cent
 PLAN_FIELDS = ("workload", "tokens", "tile", "device", "order", "policy", "wait_kernel", "head_start")
@@ -74,7 +76,9 @@ class Puzzle:
         )
         try:
             KINDS[self.kind](self, given)
-        except (DescriptionError, tomllib.TOMLDecodeError) as error:
+        except WrongAnswer:
+            raise
+        except WavesimError as error:
             require(is_right=False, hint=f"{error}")
         return str(self.fields["right"])
 
@@ -111,6 +115,11 @@ def bug(number: str) -> str:
 def _grade_memory(asked: Puzzle, given: str) -> None:
     before, after = threads_of(asked, asked.code), threads_of(asked, given)
     _require_same_work(asked, before, after)
+    sizes = [sum(len(thread.statements) for thread in test.threads) for test in (before, after)]
+    require(
+        sizes[1] <= sizes[0] + MOST_ADDED,
+        f"{sizes[1]} instructions are more than this program needs: at most {MOST_ADDED} may be added.",
+    )
     found = outcomes(after)
     require(bool(found), "no run of this ends: a wait or a barrier lasts for ever.")
     for outcome in sorted(found):
@@ -205,7 +214,7 @@ def _grade_launches(asked: Puzzle, given: str) -> None:
 def launches_of(asked: Puzzle, text: str) -> Situation:
     """The launches of a text, as a file of `wavesim why-hang` has them. Raises `RecordingError`."""
     return situation_of(
-        Path(f"puzzle {asked.number}"), tomllib.loads(f'name = "{asked.fields["name"]}"\n{text}')
+        Path(f"puzzle {asked.number}"), toml_value(f'name = "{asked.fields["name"]}"\n{text}', "the answer")
     )
 
 
@@ -242,7 +251,7 @@ WRITTEN = {
 
 def plan_answer(asked: Puzzle, text: str) -> Answer:
     """Both simulated plans. Raises `WavesimError`; `WrongAnswer` where something else was changed."""
-    before, values = tomllib.loads(asked.code), tomllib.loads(text)
+    before, values = tomllib.loads(asked.code), toml_value(text, "the answer")
     for name, value in values.items():
         require(name in PLAN_FIELDS, f"{name!r} is none of {', '.join(PLAN_FIELDS)}.")
         may = name in asked.fields["may_change"]

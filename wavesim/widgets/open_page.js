@@ -39,11 +39,16 @@ function readFragment(fragment) {
   const [state, problems] = [{ ...START }, []];
   for (const [name, text] of new URLSearchParams(fragment.replace(/^#/, ""))) {
     try {
-      if (!(name in START)) throw new Error(`The link says ${name.slice(0, 40)}, which this page does not have.`);
+      if (!Object.hasOwn(START, name)) throw new Error(`The link says ${name.slice(0, 40)}, which this page does not have.`);
       state[name] = readValue(name, text);
     } catch (error) {
       problems.push(error.message);
     }
+  }
+  try {
+    requireSize(state);  // each value is within its bounds; together they may be too many tiles for a browser
+  } catch (error) {
+    return { state: { ...START }, problems: [...problems, error.message] };
   }
   return { state, problems };
 }

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from nsight_exports import export
 
 from wavesim.cli.command_line import main
 from wavesim.profile.advice import advise
+from wavesim.profile.device_half import DeviceHalf, halves_named
 from wavesim.profile.pair_verdicts import verdicts_of
 from wavesim.profile.profile_file import load_profile
 
@@ -121,3 +123,12 @@ def test_advice_does_not_promise_what_programmatic_launch_has_taken(tmp_path):
     (verdict,) = verdicts_of(overlapping, 1, 10.0)
     assert verdict.points is None
     assert "overlap by 15.0 us each already" in verdict.reason
+
+
+def test_long_mangled_names_of_many_kernels_are_told_apart_at_once():
+    names = [f"_Z{'9' * 3}{'1a' * 1_900}{number}4down" for number in range(3_000)]
+    halves = [DeviceHalf(name, True, False) for name in [*names, "_ZN2ns4downIiEEvPf"]]
+    began = time.process_time()
+    code = halves_named([f"void ns::down<{number}>(float*)" for number in range(3_000)], halves)
+    assert {half.count for half in code.values() if half} == {1}
+    assert time.process_time() - began < 10

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from wavesim.teaching.exercises import WrongAnswer, check
-from wavesim.teaching.mending import bug, puzzles
+from wavesim.teaching.mending import bug, puzzle, puzzles
 
 ANSWERS = tomllib.loads(Path(__file__).with_name("puzzle_answers.toml").read_text(encoding="utf-8"))
 
@@ -50,3 +50,18 @@ def test_every_puzzle_has_its_bug_a_solution_and_answers_of_both_kinds(one):
 def test_enough_answers_were_tried():
     for kind in ("right", "wrong"):
         assert sum(len(both[kind]) for both in ANSWERS.values()) >= 60
+
+
+@pytest.mark.parametrize(
+    ("number", "change", "words"),
+    [
+        ("23.1", lambda text: text.replace("st.weak", "fence.sc.gpu\n" * 12 + "st.weak"), "at most 4 may be"),
+        ("23.17", lambda _: "a = " + "[" * 1_900, "nests more than 16 deep"),
+        ("23.17", lambda text: text + "\ntokens = 4", "is unknown"),
+        ("23.21", lambda _: "a = " + "[" * 1_900, "nests more than 16 deep"),
+    ],
+)
+def test_answers_that_would_take_for_ever_or_are_no_program_are_wrong_at_once(number, change, words):
+    asked = puzzle(number)
+    with pytest.raises(WrongAnswer, match=words):
+        asked.grade(change(asked.solution))

@@ -62,17 +62,25 @@ def contests(sms: int) -> dict[str, Contest]:
     """What an older launch can lack, by name."""
     full = KernelLaunch("hold", 128, LARGE, sms)
     halves = KernelLaunch("hold", 640, HALF, 2 * sms)  # two to an SM, 768 threads left
+    thirds = KernelLaunch("hold", 512, 64 << 10, 3 * sms)  # three to an SM, 512 threads left
     small = KernelLaunch("hold_default", 1024, 24 << 10, sms)
-    large, little = _begin(128, LARGE), _begin(128, LITTLE)
-    pair, grid = _begin(128, LARGE, 2, 2), replace(little, blocks=sms)
+    large, little, many = _begin(128, LARGE), _begin(128, LITTLE), _begin(1024, LITTLE)
+    pair, four, eight = (_begin(128, LARGE, count, count) for count in (2, 4, 8))
+    grid = replace(little, blocks=sms)
     return {
         "shared memory": Contest(full, large, little),
         "shared memory, a grid of them": Contest(full, replace(large, blocks=sms), grid),
-        "threads": Contest(halves, _begin(1024, LITTLE), little),
+        "shared memory, beside two": Contest(halves, _begin(128, HALF), little),
+        "threads": Contest(halves, many, little),
+        "threads, a grid of them": Contest(halves, replace(many, blocks=sms), grid),
+        "threads, beside three": Contest(thirds, _begin(640, LITTLE), little),
         "carve-out": Contest(small, large, little),
         "a cluster's second SM": Contest(full, pair, little, (0,)),
         "a cluster's second SM, and the first is wanted": Contest(full, pair, large, (0,)),
-        "a cluster's eighth SM": Contest(full, _begin(128, LARGE, 8, 8), little, (0, 1, 2, 3)),
+        "a cluster's fourth SM": Contest(full, four, little, (0, 1)),
+        "a cluster's eighth SM": Contest(full, eight, little, (0, 1, 2, 3)),
+        "a cluster's eighth SM, and the first is wanted": Contest(full, eight, large, (0, 1, 2, 3)),
+        "all of a cluster's eight SMs": Contest(full, eight, little),
         "shared memory, before a cluster": Contest(full, large, _begin(128, LITTLE, 2, 2)),
         "shared memory, before a higher priority": Contest(full, large, little, has_priority=True),
     }
@@ -102,7 +110,9 @@ class Scene:
         gates, limit = np.uint64(self._words.data.ptr), np.uint64(LIMIT_NS)
         counts = [np.uint64(self._counts[name].data.ptr) for name in ("begun", "gave_up")]
         self._launch(contest.hold, (gates, *counts, limit), self._streams[0])
-        self._wait_for("begun", contest.hold.blocks, LIMIT_NS / 1e9)
+        if not self._wait_for("begun", contest.hold.blocks, LIMIT_NS / 2e9):
+            self.release()
+            raise TimeoutError("not all blocks that are to hold the SMs begin")
         for sm in contest.free:
             self._set(sm, sm + 1)
         time.sleep(SETTLE_S)
@@ -160,12 +170,16 @@ class Scene:
         return reached == count
 
 
-def outcomes(scene: Scene, trials: int = TRIALS) -> dict[str, dict[str, int]]:
+def outcomes(scene: Scene, trials: int = TRIALS) -> dict[str, dict[str, Any]]:
     """Per contest: of so many trials, in how many each launch began while the SMs were held."""
-    result = {}
+    result: dict[str, dict[str, Any]] = {}
     for name, contest in contests(query().sm_count).items():
-        played = [scene.play(contest) for _ in range(trials)]
-        alone = [scene.play(contest, has_older=False) for _ in range(trials)]
+        try:
+            played = [scene.play(contest) for _ in range(trials)]
+            alone = [scene.play(contest, has_older=False) for _ in range(trials)]
+        except TimeoutError as error:
+            result[name] = {"why_not": str(error)}
+            continue
         result[name] = {
             "trials": trials,
             "younger_alone": sum(each.younger for each in alone),
@@ -221,7 +235,7 @@ def _beside_mps(trials: int) -> dict[str, Any]:
         if problem:
             return {"is_available": False, "why": problem}
         two, alone = _two_processes(trials), _apart(max(1, trials // 4))
-        servers = len(_control("get_server_list").stdout.split())
+        servers = len(_control("get_server_list").split())
         return {"is_available": True, "servers": servers, "two_processes": two, "one_process": alone}
 
 
