@@ -66,23 +66,11 @@ class Subject:
         self, accept: "Basis | None" = None, progress: Callable[[int, int], None] | None = None
     ) -> "Recommendation":
         """Which plan to run, as every command says it. Raises `DescriptionError`."""
-        from wavesim.predict.recommendation import ORDERS, recommend, verdict_on
+        from wavesim.predict.recommendation import verdict_on
 
-        if self.file is not None and self.file.kernel_ns:
-            return verdict_on(
-                self.pipeline, self.device, self.file.kernel_ns, progress, self.file.syncs, accept
-            )
-        orders = [self.launch_order(order) for order in ORDERS]
-        own = () if self.file is None else self.file.syncs
-        return recommend(
-            self.pipeline,
-            self.device,
-            self.costs,
-            own=own,
-            orders=orders,
-            accept=accept,
-            progress=progress,
-        )
+        if self.file is None:
+            return verdict_on(self.pipeline, self.device, None, progress, accept=accept)
+        return verdict_on(self.pipeline, self.device, self.file.kernel_ns, progress, self.file.syncs, accept)
 
     @property
     def named(self) -> str:

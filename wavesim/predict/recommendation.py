@@ -8,16 +8,17 @@ recommended. Every command, page and widget that names a plan to run asks here.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeVar
 
 from wavesim.costs.calibration_checks import contradictions
-from wavesim.errors import DeadlockError, DescriptionError
+from wavesim.errors import DeadlockError
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.order import parse_order
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan, StreamSync
-from wavesim.predict.defaults import are_times_known, described_costs
+from wavesim.predict.defaults import described_costs, find_costs
 from wavesim.predict.forecast import HELPS_POINTS, Forecast, HasForecast
 from wavesim.predict.intervals import SUPPORTS
 from wavesim.predict.known_costs import KnownCosts
@@ -148,31 +149,31 @@ def usual_basis(device: Device) -> Basis:
 def verdict_on(
     pipeline: Pipeline,
     device: Device,
-    kernel_ns: Mapping[str, int],
+    kernel_ns: Mapping[str, int] | None = None,
     progress: Callable[[int, int], None] | None = None,
     own: Sequence[str] = (),
     accept: Basis | None = None,
 ) -> Recommendation:
-    """The recommendation for kernels of which only each one's own time is known. Raises `DescriptionError`.
+    """The recommendation for described kernels, from each one's time alone. Raises `DescriptionError`.
 
-    `own` are plans as words, beside those that are always tried; `progress(done, total)` after every plan.
+    Without `kernel_ns` it is for a workload of the catalogue, by the best known costs; {} is for kernels
+    that a file describes without times. `own` are plans as words, beside those that are always tried;
+    `progress(done, total)` after every plan.
     """
-    if not kernel_ns and not are_times_known(pipeline, device):
-        raise DescriptionError(
-            f"stage {pipeline.stages[0].name!r} has no time; write kernel_us = the kernel alone, measured"
-        )
-    known = described_costs(pipeline, device, kernel_ns)
-    flags = contradictions(pipeline, device, kernel_ns)
+    if kernel_ns is None:
+        known = partial(find_costs, pipeline, device)
+        return recommend(pipeline, device, known, own=own, accept=accept, progress=progress)
+    described = described_costs(pipeline, device, kernel_ns)
     # Split-K slices go as hardware issues a grid: all tiles' first ones first.
     is_split = any(stage.grid.z > 1 for stage in pipeline.stages)
     return recommend(
         pipeline,
         device,
-        lambda _order: known,
+        lambda _order: described,
         own=own,
         orders=[f"{SLICES_LAST}{order}" if is_split else order for order in ORDERS],
         accept=accept,
-        flags=flags,
+        flags=contradictions(pipeline, device, kernel_ns) if kernel_ns else (),
         progress=progress,
     )
 

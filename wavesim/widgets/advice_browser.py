@@ -1,8 +1,8 @@
 """The advice as a widget: choose a pair, mark it, and see both plans of it simulated one over the other.
 
 Example: a list of ranked pairs; below it what tile sync could win and why, a switch "the second reads the
-first: unknown, yes, no", and the pair on one stream above the same pair with a semaphore per tile. A button
-opens the pair in the what-if explorer.
+first: unknown, yes, no", the plan to run, and the pair on one stream above the same pair under the plan that
+gains most. A button opens the pair in the what-if explorer.
 """
 
 from collections.abc import Callable
@@ -16,6 +16,8 @@ from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import TileSync
 from wavesim.predict.kernel_times import costs_from_kernel_times
 from wavesim.predict.known_costs import KnownCosts
+from wavesim.predict.recommendation import verdict_on
+from wavesim.predict.recommendation_text import answer_lines
 from wavesim.profile.advice import Advice, Pair
 from wavesim.profile.advice_text import findings, interval_text, milliseconds, pair_label, share_text
 from wavesim.profile.pair_file import pair_description
@@ -31,7 +33,9 @@ from wavesim.widgets.words import Words
 
 MARKS = {"unknown": None, "yes": True, "no": False}
 MOST_BLOCKS = 40_000  # of a pair that is simulated; more would take over a second
+MOST_RANKED = 2_000  # of a pair that is simulated under every plan, for the same reason
 MOST_PAIRS = 40
+NOT_RANKED = "Drawn with tile semaphores. For the plan to run write the pair out for `wavesim predict`."
 ASSUMED = "Which tile reads which is assumed: a profile does not tell."
 
 
@@ -116,16 +120,25 @@ class AdviceBrowser(Explorer):
     def _explore(self) -> None:
         """Puts the explorer in the picture's place; another pair brings the picture back."""
         if self.pair is not None:
-            self._drawn.children = self._or_reason(lambda given: WhatIf(given=given), self.pair)
+            self._drawn.children = self._or_reason(lambda given: (WhatIf(given=given),), self.pair)
 
-    def _timeline(self, given: GivenKernels) -> ipywidgets.Widget:
-        """The pair simulated on one stream and with tile semaphores."""
-        plans = (StreamSync(), SemaphoreSync(TileSync()))
-        traces = [simulate(given.pipeline, plan, given.device, given.costs.model) for plan in plans]
-        return PlansPicture.of(timeline_parts(traces))
+    def _timeline(self, given: GivenKernels) -> tuple[ipywidgets.Widget, ...]:
+        """What to run, above the pair on one stream and under the plan that gains most.
+
+        Of a pair with too many blocks to try every plan at once it is tile semaphores, and the words say so.
+        """
+        pipeline, device = given.pipeline, given.device
+        if sum(stage.grid.size for stage in pipeline.stages) > MOST_RANKED:
+            plans = (StreamSync(), SemaphoreSync(TileSync()))
+            traces = [simulate(pipeline, plan, device, given.costs.model) for plan in plans]
+            return (Words(element("p", NOT_RANKED)), PlansPicture.of(timeline_parts(traces)))
+        verdict = verdict_on(pipeline, device, given.kernel_ns)
+        words = Words(element("pre", "\n".join(answer_lines(verdict, device.name))))
+        traces = [option.trace for option in (verdict.tried[0], verdict.runner_up)]
+        return (words, PlansPicture.of(timeline_parts(traces)))
 
     def _or_reason(
-        self, draw: Callable[[GivenKernels], ipywidgets.Widget], pair: Pair
+        self, draw: Callable[[GivenKernels], tuple[ipywidgets.Widget, ...]], pair: Pair
     ) -> tuple[ipywidgets.Widget, ...]:
         """What is drawn of the pair, or the reason why it is not."""
         self.open_button.disabled = True
@@ -141,7 +154,7 @@ class AdviceBrowser(Explorer):
         except WavesimError as error:
             return (Words(element("p", str(error))),)
         self.open_button.disabled = False
-        return (drawn,)
+        return drawn
 
 
 @typed
@@ -152,7 +165,8 @@ def given_kernels(pair: Pair) -> GivenKernels:
     costs = costs_from_kernel_times(pipeline, device, found.kernel_ns)
     defaults = kernel_times_defaults(device, costs)
     source = f"From the profile's kernel times. {ASSUMED}{assumed_text(defaults)}"
-    return GivenKernels(pipeline, device, KnownCosts(costs, source, defaults=tuple(map(str, defaults))))
+    known = KnownCosts(costs, source, defaults=tuple(map(str, defaults)))
+    return GivenKernels(pipeline, device, known, found.kernel_ns)
 
 
 def _word(pair: Pair | None) -> str:

@@ -5,6 +5,7 @@ order. The answer is two simulated traces with the same costs, stream sync and t
 statement of where the costs come from. Nothing here knows of widgets.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
@@ -35,11 +36,12 @@ ORDERS: dict[str, tuple[Order, Order | None]] = {
 
 @dataclass(frozen=True, eq=False)
 class GivenKernels:
-    """Kernels that are in no catalogue, such as a pair of a profile: the pipeline, its GPU and its costs."""
+    """Kernels that are in no catalogue, such as a pair of a profile: pipeline, GPU, costs, times alone."""
 
     pipeline: Pipeline
     device: Device
     costs: KnownCosts
+    kernel_ns: Mapping[str, int] = field(default_factory=dict)
 
     def scenario(self) -> "Scenario":
         """They on their whole GPU, with a semaphore per tile, as a profile's advice has it."""

@@ -18,7 +18,9 @@ from wavesim.plan.order import parse_order
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import StreamSync
 from wavesim.predict.defaults import default_costs
+from wavesim.predict.known_costs import KnownCosts
 from wavesim.predict.prediction import measured_improvement, predict_from_stream
+from wavesim.predict.recommendation import Recommendation, recommend, verdict_on
 from wavesim.recordings.shipped import RecordedCase, cases
 from wavesim.safe_io.annotated import typed
 from wavesim.sim.simulation import simulate
@@ -176,11 +178,20 @@ class TunerView(Explorer):
     def tuned(
         cls, tunings: Mapping[int, Tuning], device: Device, costs: CostModel | None = None
     ) -> "TunerView":
-        """The best plan of each policy in `tunings`, {tokens: what tune() returned}; all simulated."""
+        """The best plan of each policy in `tunings`, {tokens: what tune() returned}; all simulated.
+
+        It says which plan to run at the size that gains most, and opens there.
+        """
         points = points_of_tunings(tunings, device, costs)
         first = next(iter(tunings.values()))
         source = f"{first.workload}, simulated on {device.name.upper()}, {first.forecast.basis}"
-        return cls(points, f"{source}; each policy in its best order")
+        size = points[_best(points)].tokens
+        run = _plan_to_run(tunings[size], device, costs)
+        view = cls(points, f"{source}; each policy in its best order; at {size:,} tokens run {run.best}")
+        places = [(point.tokens, point.gain.plan) for point in points]
+        if (place := (size, f"{run.option.plan.name} semaphores")) in places:
+            view.chart.chosen = places.index(place)
+        return view
 
     @classmethod
     @typed
@@ -243,6 +254,13 @@ class TunerView(Explorer):
                 for point in points
             ],
         }
+
+
+def _plan_to_run(tuning: Tuning, device: Device, costs: CostModel | None) -> Recommendation:
+    pipeline = tuning.best.pipeline
+    if costs is None:
+        return verdict_on(pipeline, device)
+    return recommend(pipeline, device, lambda _order: KnownCosts(costs, "the given costs"))
 
 
 def _known(points: Sequence[TunedPoint]) -> tuple[TunedPoint, ...]:

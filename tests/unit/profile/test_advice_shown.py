@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from wavesim.predict.recommendation import verdict_on
 from wavesim.profile.advice import Advice, advise
 from wavesim.profile.advice_text import (
     findings,
@@ -13,6 +14,7 @@ from wavesim.profile.advice_text import (
     summary_text,
     tile_lines,
 )
+from wavesim.profile.pair_file import pair_description
 from wavesim.profile.profile_file import load_profile
 
 ROOT = Path(__file__).parents[3]
@@ -49,7 +51,7 @@ def test_the_browser_shows_each_pair_and_keeps_what_the_reader_says(advices: dic
     from wavesim.widgets.advice_browser import AdviceBrowser
 
     browser = AdviceBrowser(advices["h100"])
-    assert len(browser.picture.children) == 1
+    assert browser.picture.children[0].value.startswith("<p>Drawn with tile semaphores. For the plan to run")
     browser.mark.value = "no"
     assert browser.pair.is_dependent is False
     assert browser.pair.saving.high_ns == 0
@@ -58,6 +60,22 @@ def test_the_browser_shows_each_pair_and_keeps_what_the_reader_says(advices: dic
     hidden = next(pair for pair in advices["h100"].pairs if not pair.is_visible)
     browser.choice.value = hidden.number
     assert "persistent" in browser.picture.children[0].value
+
+
+@pytest.mark.slow
+def test_a_small_pair_is_shown_under_the_plan_that_predict_recommends(advices: dict[str, Advice]):
+    from wavesim.widgets.advice_browser import MOST_RANKED, AdviceBrowser
+
+    browser = AdviceBrowser(advices["h100"])
+    small = next(
+        pair
+        for pair in advices["h100"].visible_pairs
+        if pair.producer.waves.blocks + pair.consumer.waves.blocks <= MOST_RANKED
+    )
+    browser.choice.value = small.number
+    found = pair_description(small)
+    best = verdict_on(found.pipeline, found.device, found.kernel_ns).best
+    assert browser.picture.children[0].value.startswith(f"<pre>Run: {best} ")
 
 
 @pytest.mark.slow

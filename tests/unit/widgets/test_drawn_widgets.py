@@ -19,6 +19,7 @@ from wavesim import (
     zero_cost,
 )
 from wavesim.errors import RecordingError
+from wavesim.predict.recommendation import verdict_on
 from wavesim.recordings.shipped import cases
 from wavesim.widgets import ComparisonView, DependencyExplorer, OccupancyExplorer, TunerView, WavePlayer
 from wavesim.widgets.static import show_static
@@ -98,7 +99,9 @@ def test_tunings_become_the_best_plan_of_each_policy():
         rows = [row for row in tunings[point.tokens].plans if row.name == point.name]
         assert point.gain.predicted == rows[0].improvement_points
     best = max(view.points, key=lambda point: point.gain.predicted)
-    assert view.point.gain.predicted == best.gain.predicted
+    assert view.point.tokens == best.tokens
+    run = verdict_on(gpt3_mlp(best.tokens, (128, 256)), h200).best
+    assert view.chart.scene["subtitle"].endswith(f"at {best.tokens:,} tokens run {run}")
     stream, trace = best.traces()
     assert trace.time_ns == next(r for r in tunings[best.tokens].plans if r.name == best.name).predicted_ns
     assert 100 * (1 - trace.time_ns / stream.time_ns) == pytest.approx(best.gain.predicted)
