@@ -12,7 +12,11 @@ from pathlib import Path
 NOT_READ = {
     "jedi": ("jedi/third_party/django-stubs/*", "jedi/third_party/typeshed/stubs/*"),
     # Scripts that the page has as extensions.
-    "plotly": ("plotly/labextension/*", "plotly-*.data/data/share/jupyter/*"),
+    "plotly": (
+        "plotly/labextension/*",
+        "plotly-*.data/data/share/jupyter/*",
+        "plotly/package_data/plotly.min.js",
+    ),
 }
 
 

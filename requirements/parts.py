@@ -87,7 +87,8 @@ def page() -> str:
     lines = [
         "# Third-party packages",
         "",
-        "wavesim ships none of these; an install fetches them. Versions and hashes are in `requirements/`",
+        "wavesim ships one part of these, plotly.js's basic bundle (MIT), `wavesim/view/plotly_basic.js.gz`;",
+        "an install fetches the rest. Versions and hashes are in `requirements/`",
         "and `binder/requirements.txt`; `requirements/sbom.cdx.json` is the same list for tools (CycloneDX).",
         "`make lite` also takes Pyodide (MPL-2.0) from npm, at the hash in `lite/package-lock.json`.",
         "Written by `make lock` from the packages' own metadata; a test checks it against the pins.",

@@ -20,12 +20,12 @@ import nbformat
 import plotly.io
 from nbclient import NotebookClient
 from nbconvert import HTMLExporter
-from plotly.offline import get_plotlyjs
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 from traitlets.config import Config
 
+from wavesim.view.plotly_script import packed_plotly, plotly_script
 from wavesim.view.raster import dark_rasters
 from wavesim.view.theme import DARK, LIGHT, counterparts
 
@@ -69,6 +69,7 @@ TIMEOUT_S = 120
 # Executed notebooks, by the hash of everything that their outputs come from.
 CACHE = ROOT / "build" / "executed"
 # Without encryption, which is the default, the kernel warns about its sockets in every notebook.
+SHARED = "window.wavesimPlotly ??= Promise.resolve(window.Plotly);"
 KERNEL = Config({"KernelManager": {"transport_encryption": "auto"}})
 
 
@@ -127,7 +128,7 @@ def make_static(notebook: nbformat.NotebookNode) -> None:
         if data.pop(VIEW, None) is not None and "text/html" not in data:
             data["text/html"] = "<p class='needs-kernel'>This widget needs a running kernel.</p>"
         if "text/html" in data:
-            data["text/html"] = data["text/html"].replace(get_plotlyjs(), "")
+            data["text/html"] = data["text/html"].replace(packed_plotly(), SHARED)
 
 
 def title_of(notebook: nbformat.NotebookNode) -> str:
@@ -181,7 +182,7 @@ def write_notebook(path: Path, names: list[str], out: Path, home: str, *, is_exe
 
 def write_shared(out: Path) -> None:
     """What all pages use: the style and plotly's script."""
-    (out / "plotly.min.js").write_text(get_plotlyjs(), encoding="utf-8")
+    (out / "plotly.min.js").write_text(plotly_script(), encoding="utf-8")
     (out / "pages.css").write_text(
         STYLE.read_text(encoding="utf-8")
         + HtmlFormatter().get_style_defs(".highlight")

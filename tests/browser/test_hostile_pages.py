@@ -12,7 +12,6 @@ from xml.etree import ElementTree as ET
 import pytest
 from hostile import IN_PROFILES, NAMES, OUTPUTS, advice, fragments, traces, what_if
 from made_up_findings import report as lint_report
-from plotly.offline import get_plotlyjs
 from sample_results import changed
 
 from wavesim.bench.gpu_results import load_results
@@ -24,6 +23,7 @@ from wavesim.view.export import save_html
 from wavesim.view.findings_page import write_findings
 from wavesim.view.page import Section, Table, write_page
 from wavesim.view.perfetto import write_perfetto
+from wavesim.view.plotly_script import packed_plotly
 from wavesim.view.timeline_figure import timeline
 from wavesim.widgets.drawn import DrawnWidget
 from wavesim.widgets.scripts import style
@@ -137,8 +137,8 @@ def page_of(monkeypatch, tmp_path):
 
     Each style more in a page, the same or not, makes a browser look at every element again.
     """
-    script = element("script", Markup(get_plotlyjs()))
-    monkeypatch.setattr("wavesim.view.figure.get_plotlyjs", str)
+    script = element("script", packed_plotly())
+    monkeypatch.setattr("wavesim.view.figure.packed_plotly", lambda: Markup(""))
 
     def write(outputs, parts):
         parts = list(parts)
@@ -160,7 +160,7 @@ def test_no_name_in_any_output_runs_loads_or_blanks_a_page(outputs, watched, pag
     path = page_of(*zip(*parts, strict=True))
     watched.open(path)
     text = path.read_text(encoding="utf-8")
-    watched.page.wait_for_function(DRAWN, arg=[text.count("new PageModel("), text.count("Plotly.newPlot(")])
+    watched.page.wait_for_function(DRAWN, arg=[text.count("new PageModel("), text.count("plotly.newPlot(")])
     assert watched.page.locator("body > section").count() == len(parts)
     assert watched.page.evaluate(BLANK) == []
     watched.page.evaluate(HOVER)

@@ -8,6 +8,7 @@ report.
 import argparse
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Reads, analyses and marks the profile, simulates the best pairs; writes page and TOML if asked."""
     from wavesim.profile.advice import advise
+    from wavesim.profile.advice_card import card_of
     from wavesim.profile.advice_json import advice_document
     from wavesim.profile.advice_text import summary_text
     from wavesim.profile.pair_verdicts import verdicts_of
@@ -87,8 +89,14 @@ def run(options: argparse.Namespace) -> int:
         from wavesim.profile.report import write_report
 
         write_report(options.html, advice, lines)
-    document = {**advice_document(advice), "verdicts": [verdict.as_json() for verdict in verdicts]}
-    text = summary_text(advice, is_verbose=options.verbose)
+    card = card_of(advice)
+    document = {
+        **advice_document(advice),
+        "answer": asdict(card),
+        "verdicts": [verdict.as_json() for verdict in verdicts],
+    }
+    told = [card.text, *(card.code.splitlines() if options.verbose else ()), f"Next: {card.command}"]
+    text = summary_text(advice, told, is_verbose=options.verbose)
     if options.verbose:
         text = "\n".join([text, "", HEADING, *lines]) if lines else text
     else:
@@ -96,7 +104,7 @@ def run(options: argparse.Namespace) -> int:
     return print_result(options, document, text)
 
 
-MORE = "--verbose: all pairs, what is assumed, why; --ask: describe a pair; --html PAGE: the same drawn"
+MORE = "--verbose: code, all pairs, what is assumed; --ask: describe a pair; --html PAGE: the same drawn"
 
 
 HEADING = (

@@ -99,6 +99,12 @@ class Advice:
         return sum(self.blind_ns.values()) / self.compute_ns if self.compute_ns else 0.0
 
     @property
+    def replayed_share(self) -> float:
+        """Of the launches, those that a CUDA graph made."""
+        replayed = self.profile.launches.is_replayed
+        return float(replayed.mean()) if replayed.size else 0.0
+
+    @property
     def visible_pairs(self) -> tuple[Pair, ...]:
         """Pairs of kernels whose waves are known."""
         return tuple(pair for pair in self.pairs if pair.is_visible)

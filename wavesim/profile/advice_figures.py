@@ -15,7 +15,7 @@ from wavesim.view.figure import figure_of
 from wavesim.view.theme import Theme, find_theme
 from wavesim.view.wording import MICROSECONDS, MILLISECONDS, TimeUnit
 
-LEFT, RIGHT, BOTTOM = 96, 30, 104
+LEFT, RIGHT, BOTTOM = 96, 30, 148
 LANE_HEIGHT, SHARES_HEIGHT, BETWEEN, HEADER = 34, 150, 64, 34
 KIND_WORDS = {
     "gemm": "GEMM, convolution",
@@ -133,13 +133,13 @@ def _layout(picture: StepPicture, head: Heading, unit: TimeUnit, theme: Theme, w
     ]
     below = {**layout["legend"], "y": -48 / plot, "yref": "paper"}
     layout["legend"] = {**below, "traceorder": "normal"}
-    layout["legend2"] = {**below, "y": -74 / plot}
+    layout["legend2"] = {**below, "y": -98 / plot}
     layout["bargap"] = 0.2
     layout["barmode"] = "overlay"
     return layout
 
 
-LEFT, RIGHT, BOTTOM, ROW = 420, 40, 100, 34
+PAIRS_LEFT, PAIRS_RIGHT, PAIRS_BOTTOM, ROW = 420, 40, 100, 34
 SHOWN = 8
 LABEL, LETTER_PX = 55, 7  # of a pair's two names: letters, and what one takes at most on average
 
@@ -152,8 +152,8 @@ def advice_pairs(advice: Advice, *, theme: str | Theme = "light", width: int = 1
     place = advice.profile.device_name
     words = f"{place}, estimated from the profile, over all occurrences; nothing was rewritten"
     head = heading(title, words, width - 60)
-    size = (width, head.height + ROW * max(1, len(pairs)) + BOTTOM)
-    layout = base_layout(palette, head, size, (LEFT, RIGHT, head.height, BOTTOM))
+    size = (width, head.height + ROW * max(1, len(pairs)) + PAIRS_BOTTOM)
+    layout = base_layout(palette, head, size, (PAIRS_LEFT, PAIRS_RIGHT, head.height, PAIRS_BOTTOM))
     layout["title"] |= {"xref": "container", "x": 0.02}
     layout["xaxis"] = axis(
         palette, "time over the whole profile (µs)", zeroline=True, zerolinecolor=palette.muted

@@ -82,11 +82,11 @@ def short_label(kernel: KernelFacts, letters: int = 13) -> str:
 def findings(advice: Advice) -> tuple[str, str, str]:
     """The three findings that matter: best pair and launch gaps, the larger first, and the blind share."""
     pair, gap = _pair_finding(advice), _gap_finding(advice)
-    first, second = (gap, pair) if _gaps_lead(advice) else (pair, gap)
+    first, second = (gap, pair) if gaps_lead(advice) else (pair, gap)
     return first, second, _blind_finding(advice)
 
 
-def _gaps_lead(advice: Advice) -> bool:
+def gaps_lead(advice: Advice) -> bool:
     """Whether launch gaps cost more than tile sync could win, and enough to be worth a headline."""
     gaps, total = advice.launch_gap_ns, advice.recoverable_ns
     return gaps >= max(total, WORTH_SHARE * advice.profile.span_ns) and total < gaps
@@ -95,7 +95,7 @@ def _gaps_lead(advice: Advice) -> bool:
 def headline(advice: Advice) -> str:
     """The report's title: what tile sync could win, or that it is not where the time goes."""
     total = advice.recoverable_ns
-    if _gaps_lead(advice):
+    if gaps_lead(advice):
         lost = share_text(advice, advice.tail_loss_ns)
         last = f", last waves {lost}" if _sees_waves(advice) else "; the kernels' waves are hidden"
         return f"Launch gaps cost {share_text(advice, advice.launch_gap_ns)} of the profiled time{last}"
@@ -261,8 +261,8 @@ def _times(saving: Saving, count: int) -> Saving:
     return Saving(saving.likely_ns * count, saving.low_ns * count, saving.high_ns * count)
 
 
-def summary_text(advice: Advice, *, is_verbose: bool = True) -> str:
-    """The advice as text for a terminal; in short its findings alone."""
+def summary_text(advice: Advice, answer: Sequence[str] = (), *, is_verbose: bool = True) -> str:
+    """The advice as text for a terminal, under the lines of an answer; in short its findings alone."""
     profile = advice.profile
     head = (
         f"{profile.source} ({profile.profiler}): {profile.kernel_count:,} kernels on {profile.device_name}, "
@@ -270,9 +270,9 @@ def summary_text(advice: Advice, *, is_verbose: bool = True) -> str:
     )
     told = [f"{place}. {finding}" for place, finding in enumerate(findings(advice), start=1)]
     if not is_verbose:
-        lines = [whole_line(line) for line in (head, *map(_in_short, told))]
+        lines = [whole_line(line) for line in (head, *answer, *map(_in_short, told))]
         return "\n".join(part for line in lines for part in wrap(line, WIDTH, subsequent_indent="   "))
-    lines = [head, "", *told]
+    lines = [head, *answer, "", *told]
     rows = pair_rows(advice)
     if rows:
         lines += [
@@ -288,9 +288,9 @@ def summary_text(advice: Advice, *, is_verbose: bool = True) -> str:
 
 
 def _in_short(finding: str) -> str:
-    """A finding's first sentence, which says what, and its last, which says what follows."""
+    """A finding's first sentence, which says what."""
     number, *sentences = finding.split(". ")
-    return ". ".join([number, *sentences[:1], *sentences[1:][-1:]])
+    return f"{number}. {sentences[0].removesuffix('.')}."
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.profile.advice import Advice
+from wavesim.profile.advice_card import card_html
 from wavesim.profile.advice_figures import advice_pairs, advice_timeline
 from wavesim.profile.advice_text import (
     ASSUMPTIONS,
@@ -44,16 +45,16 @@ def _parts(advice: Advice, verdicts: Sequence[str]) -> dict[str, Any]:
         f"between them. {pairs_left_out(advice)}".rstrip(),
     )
     figures = [
-        Section(advice_timeline(advice), "The step", "\n\n".join(tile_lines(advice))),
+        Section(advice_timeline(advice), "The step"),
         Section(advice_pairs(advice), "The pairs", _ABOUT_PAIRS),
     ]
     return {
         "title": headline(advice),
-        "lead": "\n\n".join([*points, lead]),
+        "lead": lead,
+        "card": card_html(advice),
         "table": table,
-        "notes": [*verdicts, *profile.notes, *ASSUMPTIONS, _kernels(advice)],
+        "notes": [*points, *verdicts, *tile_lines(advice), *profile.notes, *ASSUMPTIONS, _kernels(advice)],
         "figures": figures,
-        "has_figures_first": True,
     }
 
 

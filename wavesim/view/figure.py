@@ -5,7 +5,7 @@ is that text in the title and the legend, and no link. What a figure marks up it
 `save_figure(timeline(traces), "plans.svg")` is for a slide.
 """
 
-import re
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -13,13 +13,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import plotly.graph_objects as go
-from plotly.io import to_html
-from plotly.offline import get_plotlyjs
+from plotly.io.json import to_json_plotly
 
-from wavesim.safe_io.escaping import Markup, element, markup
+from wavesim.safe_io.escaping import Markup, element, markup, script_json
 from wavesim.view.export import save_html
+from wavesim.view.plotly_script import packed_plotly
 from wavesim.view.raster import dark_rasters
 from wavesim.view.theme import find_theme
 
@@ -27,6 +28,20 @@ RENDERERS = "plotly.io._renderers"
 # Properties in which plotly looks for tags or fields; "x" and "y" name categories where they are texts.
 SHOWN = {"text", "name", "title", "hovertext", "hovertemplate", "texttemplate", "customdata"}
 SHOWN |= {"ticktext", "ticksuffix", "tickprefix", "x", "y"}
+
+DRAW = """{plotly}
+(() => {{
+  const el = document.getElementById("{name}"), {{ data, layout }} = {spec};
+  const options = {{ displayModeBar: false }};
+  const drawn = window.wavesimPlotly.then((plotly) => plotly.newPlot(el, data, layout, options));
+  const svg = async (width) => {{
+    await drawn;
+    const {{ width: own, height }} = el.layout;
+    const uri = await Plotly.toImage(el, {{ format: "svg", width: own ?? width, height: height ?? null }});
+    return decodeURIComponent(uri.slice(uri.indexOf(",") + 1));
+  }};
+  el.wavesim = {{ svg }};
+}})();"""
 
 
 class Figure(go.Figure):  # type: ignore[misc]  # plotly is untyped
@@ -95,25 +110,13 @@ def save_figure(figure: go.Figure, path: str | Path) -> Path:
 
 
 def figure_html(figure: go.Figure) -> Markup:
-    """A fragment that shows a plotly figure with no network: 5 MB, as plotly.js is in it."""
+    """A fragment that shows a plotly figure with no network: 0.5 MB, as plotly.js is in it."""
     props = figure.to_dict()
     props["layout"]["meta"] = dark_rasters(props["layout"])
-    # Checked as it was built; to check it again would take as long as everything else here.
-    body = to_html(
-        props, validate=False, full_html=False, include_plotlyjs=False, config={"displayModeBar": False}
-    )
-    name = re.search(r'<div id="([^"]+)" class="plotly-graph-div"', body)
-    assert name is not None, "plotly has changed its page"
-    svg = (
-        "(width) => Plotly.toImage(el, {format: 'svg', width: el.layout.width ?? width, "
-        "height: el.layout.height ?? null})"
-        ".then((uri) => decodeURIComponent(uri.slice(uri.indexOf(',') + 1)))"
-    )
-    hook = f"const el = document.getElementById('{name[1]}'); el.wavesim = {{ svg: {svg} }};"
-    # Once per page: several figures share it.
-    plotly = Markup(f"if (!window.Plotly) {{ {get_plotlyjs()} }}")
-    parts = (element("script", plotly), Markup(body), element("script", Markup(f"(() => {{ {hook} }})();")))
-    return Markup("").join(parts)
+    spec = script_json(json.loads(to_json_plotly(props)))
+    name = f"wavesim-figure-{uuid4().hex}"
+    script = Markup(DRAW).format(plotly=packed_plotly(), name=name, spec=spec)
+    return Markup("").join([element("div", id=name, class_="plotly-graph-div"), element("script", script)])
 
 
 def figure_theme(figure: go.Figure) -> str:

@@ -15,20 +15,25 @@
   const system = window.matchMedia("(prefers-color-scheme: dark)");
   const button = document.querySelector("button.theme");
   let chosen = null;
-  const draw = () => {
+  const draw = async () => {
     const isDark = chosen === null ? system.matches : chosen === "dark";
     document.documentElement.dataset.theme = isDark ? "dark" : "light";
     button.textContent = isDark ? "Light" : "Dark";
+    if (!data.figures.length) return;
+    const plotly = await window.wavesimPlotly;
     data.figures.forEach((figure, index) => {
       const spec = isDark ? { data: dark(figure.data), layout: dark(figure.layout) } : structuredClone(figure);
       if (isDark) spec.layout.meta?.darkImages?.forEach((source, place) => { spec.layout.images[place].source = source; });
-      Plotly.react(`figure-${index}`, spec.data, spec.layout, { displayModeBar: false });
+      plotly.react(`figure-${index}`, spec.data, spec.layout, { displayModeBar: false });
     });
   };
+  const drawOrSay = () => draw().catch((error) => {
+    for (const box of document.querySelectorAll(".figure")) box.textContent = `Not drawn: ${error.message}. The words and tables say the same.`;
+  });
   button.addEventListener("click", () => {
     chosen = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
-    draw();
+    drawOrSay();
   });
-  system.addEventListener("change", () => { chosen = null; draw(); });
-  draw();
+  system.addEventListener("change", () => { chosen = null; drawOrSay(); });
+  drawOrSay();
 })();

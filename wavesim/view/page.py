@@ -1,7 +1,7 @@
 """One self-contained HTML page of figures, a table and prose: opens offline, forwards by mail.
 
 Example: a title that says the finding, a table of sizes with gains in green and losses in magenta, the
-figures below in the reader's own light or dark theme. plotly.js is inside once; nothing is fetched.
+figures below in the reader's own light or dark theme. plotly.js is inside, compressed; nothing is fetched.
 """
 
 import json
@@ -11,14 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import plotly.graph_objects as go
-from plotly.offline import get_plotlyjs
 
 from wavesim.errors import DescriptionError
 from wavesim.safe_io.escaping import Markup, element
 from wavesim.safe_io.writing import write_text
 from wavesim.view.page_shell import paragraphs, whole_page
+from wavesim.view.plotly_script import packed_plotly
 from wavesim.view.raster import dark_rasters
 from wavesim.view.theme import DARK, LIGHT, counterparts
+
+NO_SCRIPT = element(
+    "noscript", "This figure is drawn by JavaScript, which is off; the words and tables say the same."
+)
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ def write_page(
     lead: str = "",
     table: Table | None = None,
     notes: Sequence[str] = (),
-    has_figures_first: bool = False,
+    card: Markup | None = None,
 ) -> Path:
     """Writes `page_html` to a file, whose folder is made if need be. Returns its path.
 
@@ -72,7 +76,7 @@ def write_page(
             lead=lead,
             table=table,
             notes=notes,
-            has_figures_first=has_figures_first,
+            card=card,
         ),
     )
 
@@ -84,25 +88,25 @@ def page_html(
     lead: str = "",
     table: Table | None = None,
     notes: Sequence[str] = (),
-    has_figures_first: bool = False,
+    card: Markup | None = None,
 ) -> Markup:
     """The page as HTML. `lead` and texts are plain: blank lines part paragraphs. Figures must be light.
 
-    The table and the notes stand before the figures, unless `has_figures_first`.
+    The table and the notes stand before the figures; under a `card`, which says it all, behind them, folded.
     """
     sections = [part if isinstance(part, Section) else Section(part) for part in figures]
     body = [_table(table)] if table else []
     if notes:
         body.append(element("ul", *(element("li", note) for note in notes), class_="notes"))
     drawn = [_section(section, index) for index, section in enumerate(sections)]
-    body = [*drawn, *body] if has_figures_first else [*body, *drawn]
+    body = [*body, *drawn] if card is None else [card, *drawn, _folded(body)]
     specs = [_spec(section.figure) for section in sections]
     return whole_page(
         title,
         lead,
         Markup("\n").join(body),
         figures={"colours": counterparts(LIGHT, DARK), "figures": specs},
-        scripts=[get_plotlyjs()],
+        scripts=[packed_plotly()],
     )
 
 
@@ -115,8 +119,14 @@ def _spec(figure: go.Figure) -> dict[str, Any]:
 
 def _section(section: Section, index: int) -> Markup:
     heading = element("h2", section.heading) if section.heading else ""
-    figure = element("div", element("div", class_="figure", id=f"figure-{index}"), class_="scroll")
+    figure = element("div", element("div", NO_SCRIPT, class_="figure", id=f"figure-{index}"), class_="scroll")
     return element("section", heading, paragraphs(section.text), figure)
+
+
+def _folded(parts: Sequence[str]) -> Markup:
+    return element(
+        "details", element("summary", "The table, what is assumed, and where figures come from"), *parts
+    )
 
 
 def _table(table: Table) -> Markup:

@@ -19,6 +19,7 @@ from wavesim.predict.known_costs import KnownCosts
 from wavesim.predict.recommendation import verdict_on
 from wavesim.predict.recommendation_text import answer_lines
 from wavesim.profile.advice import Advice, Pair
+from wavesim.profile.advice_card import card_html
 from wavesim.profile.advice_text import findings, interval_text, milliseconds, pair_label, share_text
 from wavesim.profile.pair_file import pair_description
 from wavesim.safe_io.annotated import typed
@@ -46,7 +47,8 @@ class AdviceBrowser(Explorer):
     def __init__(self, advice: Advice) -> None:
         self.advice = advice
         self._given: dict[int, GivenKernels] = {}  # by pair: to find tile times takes half of what is shown
-        self.findings = Words(element("ol", *(element("li", text) for text in findings(advice))))
+        listed = element("ol", *(element("li", text) for text in findings(advice)))
+        self.findings = Words(Markup("").join([card_html(advice), listed]))
         self.words, self._drawn = Words(), ipywidgets.VBox()
         self.open_button = ipywidgets.Button(
             description="Open in the what-if explorer", layout={"width": "260px"}, tooltip=ASSUMED

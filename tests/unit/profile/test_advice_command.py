@@ -84,9 +84,12 @@ def test_the_command_prints_one_json_object_with_the_agreed_names(
     assert main(["advise", str(REAL[name]), "--json", "--verdicts", "0"]) == 0
     document = json.loads(capsys.readouterr().out)
     top = {"device", "kernels", "compute_ns", "tail_loss_ns", "launch_gap_ns", "blind_share", "pairs"}
+    top |= {"answer"}
     told = set(Forecast(0.0, 0.0, 0.0).as_json())
     assert {"basis", "defaults", "low", "high", "scored"} <= told
     assert document.pop("verdicts") == []
+    assert document["answer"]["tile_sync"] in ("yes", "no", "measure")
+    assert document["answer"]["command"].startswith("wavesim ")
     assert set(document) == top | told
     each = {"producer", "consumer", "count", "recoverable_ns", "low_ns", "high_ns"}
     assert document["pairs"]
