@@ -135,7 +135,7 @@ def link_rates(trace: Trace, source: int, target: int) -> list[tuple[int, float]
     if transfers is None:
         return []
     changes: list[tuple[int, float]] = []
-    for row in ((transfers.source == source) & (transfers.target == target)).nonzero()[0].tolist():
+    for row in np.flatnonzero((transfers.source == source) & (transfers.target == target)).tolist():
         start, end = int(transfers.start_ns[row]), int(transfers.end_ns[row])
         rate = float(transfers.bytes[row]) / max(1, end - start)
         changes += [(start, rate), (end, -rate)]

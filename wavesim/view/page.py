@@ -62,6 +62,7 @@ def write_page(
     lead: str = "",
     table: Table | None = None,
     notes: Sequence[str] = (),
+    has_figures_first: bool = False,
     card: Markup | None = None,
 ) -> Path:
     """Writes `page_html` to a file, whose folder is made if need be. Returns its path.
@@ -76,6 +77,7 @@ def write_page(
             lead=lead,
             table=table,
             notes=notes,
+            has_figures_first=has_figures_first,
             card=card,
         ),
     )
@@ -88,18 +90,23 @@ def page_html(
     lead: str = "",
     table: Table | None = None,
     notes: Sequence[str] = (),
+    has_figures_first: bool = False,
     card: Markup | None = None,
 ) -> Markup:
     """The page as HTML. `lead` and texts are plain: blank lines part paragraphs. Figures must be light.
 
-    The table and the notes stand before the figures; under a `card`, which says it all, behind them, folded.
+    The table and the notes stand before the figures, unless `has_figures_first`; under a `card`, which says
+    it all, behind them and folded.
     """
     sections = [part if isinstance(part, Section) else Section(part) for part in figures]
     body = [_table(table)] if table else []
     if notes:
         body.append(element("ul", *(element("li", note) for note in notes), class_="notes"))
     drawn = [_section(section, index) for index, section in enumerate(sections)]
-    body = [*body, *drawn] if card is None else [card, *drawn, _folded(body)]
+    if card is not None:
+        body = [card, *drawn, _folded(body)]
+    else:
+        body = [*drawn, *body] if has_figures_first else [*body, *drawn]
     specs = [_spec(section.figure) for section in sections]
     return whole_page(
         title,

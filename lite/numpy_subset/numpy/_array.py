@@ -24,6 +24,9 @@ class ndarray:
     shape: Shape
     dtype: dtype
 
+    def __class_getitem__(cls, _: Any) -> type["ndarray"]:
+        return cls
+
     def __init__(self, flat: list[Any], shape: Shape, kind: dtype) -> None:
         self.flat, self.shape, self.dtype = flat, shape, kind
         self.flags: dict[str, bool] = {}
@@ -187,6 +190,13 @@ class ndarray:
     def min(self, axis: int | None = None) -> Any:
         """Least element. Raises `ValueError` for none."""
         return self._reduced(min, axis, self.dtype)
+
+    def nonzero(self) -> tuple["ndarray", ...]:
+        """For each axis the indices of what is true."""
+        true = [index for index, element in enumerate(self.flat) if element]
+        found = ndarray(true, (len(true),), INT)
+        steps = zip(self.shape, strides_of(self.shape), strict=True)
+        return tuple(found // step % count for count, step in steps)
 
     def any(self, axis: int | None = None) -> Any:
         """Whether one is true."""

@@ -23,6 +23,7 @@ __all__ = [
     "isfinite",
     "isnan",
     "log",
+    "log10",
     "log2",
     "logical_and",
     "logical_not",
@@ -100,7 +101,9 @@ def of_one(word: Callable[[Any], Any], kind: dtype | None = None) -> Callable[[A
 
 
 floor, ceil, rint = of_one(math.floor, FLOAT), of_one(math.ceil, FLOAT), of_one(round, FLOAT)
-log, log2, sqrt, exp = (of_one(word, FLOAT) for word in (math.log, math.log2, math.sqrt, math.exp))
+log, log2, log10, sqrt, exp = (
+    of_one(word, FLOAT) for word in (math.log, math.log2, math.log10, math.sqrt, math.exp)
+)
 isnan, isfinite = of_one(math.isnan, BOOL), of_one(math.isfinite, BOOL)
 logical_not = of_one(operator.not_, BOOL)
 

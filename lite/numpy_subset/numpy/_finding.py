@@ -11,7 +11,7 @@ from typing import Any
 from ._arithmetic import elementwise, joint_kind
 from ._array import array, asarray, ndarray, stretched
 from ._making import concatenate
-from ._shapes import broadcast_shape, strides_of
+from ._shapes import broadcast_shape
 from ._types import BOOL, FLOAT, INT
 
 __all__ = [
@@ -33,9 +33,7 @@ __all__ = [
 
 def nonzero(values: Any) -> tuple[ndarray, ...]:
     """For each axis the indices of what is true."""
-    one = asarray(values)
-    flat = flatnonzero(one)
-    return tuple(flat // step % count for count, step in zip(one.shape, strides_of(one.shape), strict=True))
+    return asarray(values).nonzero()
 
 
 def flatnonzero(values: Any) -> ndarray:

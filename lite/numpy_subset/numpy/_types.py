@@ -106,10 +106,15 @@ class dtype:
     def __new__(cls, what: Any = None) -> "dtype":  # noqa: PYI034  # the one that is known
         if isinstance(what, dtype):
             return what
+        if isinstance(what, list):
+            return RECORD
         try:
             return _FOUND[what.lstrip("<>|=") if isinstance(what, str) else what]
         except (KeyError, TypeError):
             raise TypeError(f"element type {what!r} is not in this page's part of NumPy") from None
+
+    def __class_getitem__(cls, _: Any) -> type["dtype"]:
+        return cls
 
     def __eq__(self, other: object) -> bool:
         try:
@@ -168,6 +173,14 @@ INT = SIGNED[-1]
 SINGLE, FLOAT = _known(5, float32, "f", "f", "f4"), _known(6, float64, "f", "d", "f8", float, None)
 SINGLE.cast = _round_to_single
 TEXT, OBJECT = _known(7, str_, "U", "", "U", str), _known(8, object_, "O", "", "O", object)
+
+
+def _no_records(_: Iterable[Any]) -> list[Any]:
+    raise TypeError("this page's part of NumPy can name a record's type, but holds no array of records")
+
+
+RECORD = _known(9, type("void", (generic,), {}), "V", "", "V")
+RECORD.cast = _no_records
 
 
 def common(first: dtype, second: dtype) -> dtype:
