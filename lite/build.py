@@ -25,6 +25,8 @@ ROOT = LITE.parent
 BROWSER_PINS = ROOT / "requirements" / "browser.txt"
 # Scores of the project itself and their recordings: no notebook of the site reads them.
 LEFT_OUT = ("bench", "recordings/blind", "recordings/foreign", "recordings/sketch")
+# Kernels that a notebook shows and compares; beside the package as in a checkout.
+EXAMPLES = ("plain_triton.py", "synchronised_triton.py")
 # What notebooks need of what they do not import by name.
 NEEDS = ["anywidget", "ipywidgets", "numpy", "plotly", "simpy"]
 # Loaded while the page opens, for the kernel; micropip and jedi are asked for by its start.
@@ -164,6 +166,10 @@ def own_wheel(name: str, out: Path) -> Path:
             shutil.rmtree(stage / name / part)
         for archive in (stage / name / "recordings").rglob("traces.npz.xz"):
             unpack(archive)
+        examples = stage / "gpu" / "examples"
+        examples.mkdir(parents=True)
+        for example in EXAMPLES:
+            shutil.copy(ROOT / "gpu" / "examples" / example, examples)
         project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
         version, needs = project["version"], NEEDS
     else:
@@ -174,7 +180,7 @@ def own_wheel(name: str, out: Path) -> Path:
     (stage / "pyproject.toml").write_text(
         '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n'
         f'[project]\nname = "{name}"\nversion = "{version}"\ndependencies = {json.dumps(needs)}\n'
-        f'[tool.setuptools.packages.find]\ninclude = ["{name}*"]\nnamespaces = true\n'
+        f'[tool.setuptools.packages.find]\ninclude = ["{name}*", "gpu*"]\nnamespaces = true\n'
         f'[tool.setuptools.package-data]\n"*" = ["*"]\n',
         encoding="utf-8",
     )

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 ROOT = Path(__file__).parents[2]
 SUBSET = ROOT / "lite" / "numpy_subset"
 NOTEBOOKS = (ROOT / "lite" / "notebooks.txt").read_text(encoding="utf-8").split()
-SWEEPS = ("02", "06", "08")  # simulate longest
+SWEEPS = ("02", "06", "08", "09", "10")  # simulate longest
 RUN = """
 import json, sys
 from pathlib import Path
@@ -65,6 +65,8 @@ OF_ONE = {
     "sorted": lambda n, a: n.argsort(a, kind="stable"),
     "steps": lambda n, a: n.diff(a, prepend=0),
     "places": lambda n, a: n.flatnonzero(a > 3),
+    "places by axis": lambda n, a: (a > 3).nonzero()[0],
+    "magnitude": lambda n, a: n.log10(abs(a) + 1),
     "masked": lambda n, a: a[a % 2 == 0],
     "backwards": lambda n, a: a[::-1],
     "divided": lambda n, a: a / 7,
@@ -101,6 +103,12 @@ def plain(value):
 def test_an_operation_gives_what_numpy_gives(name, values):
     ours, theirs = (plain(OF_ONE[name](module, module.array(values))) for module in (subset(), np))
     assert ours == pytest.approx(theirs, abs=1e-12)
+
+
+def test_a_record_can_be_named_but_not_held():
+    record = subset().dtype([("seen", "<u4"), ("sm", "<i4")])
+    with pytest.raises(TypeError, match="no array of records"):
+        subset().array([1, 2], record)
 
 
 def test_draws_are_numpys():
