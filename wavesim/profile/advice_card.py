@@ -40,7 +40,7 @@ SEGMENTS = {
 
 
 @dataclass(frozen=True)
-class Card:
+class AdviceCard:
     """`tile_sync` is yes, no or measure; `command` is to be run next; `code` is Python to write, or ""."""
 
     tile_sync: Literal["yes", "no", "measure"]
@@ -54,23 +54,23 @@ class Card:
         return f"Tile sync: {self.tile_sync}. {self.sentence}"
 
 
-def card_of(advice: Advice) -> Card:
+def card_of(advice: Advice) -> AdviceCard:
     """What to do, once."""
     trace = shlex.quote(advice.profile.source)
     ask = f"wavesim advise {trace} --ask --toml pair.toml"
     word, sentence = _tile_sync(advice)
     if not gaps_lead(advice):
-        return Card(word, sentence, f"wavesim advise {trace} --verbose" if word == "no" else ask)
+        return AdviceCard(word, sentence, f"wavesim advise {trace} --verbose" if word == "no" else ask)
     gaps = f"nothing runs between kernels for {share_text(advice, advice.launch_gap_ns)} of the time"
     if advice.replayed_share > MOST_BLIND:
         said = f"A CUDA graph launches the kernels already, yet {gaps}: let kernels begin before others end."
-        return Card(word, said, f"wavesim pdl {trace}")
+        return AdviceCard(word, said, f"wavesim pdl {trace}")
     saving = graph_saving(advice)
     said = (
         f"Capture the step in a CUDA graph: {gaps}, of which it could win back at most "
         f"{share_text(advice, saving.likely_ns)}."
     )
-    return Card(word, said, "wavesim advise GRAPH.json", GRAPH_CODE)
+    return AdviceCard(word, said, "wavesim advise GRAPH.json", GRAPH_CODE)
 
 
 def graph_saving(advice: Advice) -> Saving:
