@@ -5,6 +5,7 @@ widgets as pictures that still answer mouse and keyboard. Nothing is fetched fro
 """
 
 import argparse
+import gzip
 import hashlib
 import html
 import json
@@ -25,7 +26,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 from traitlets.config import Config
 
-from wavesim.view.plotly_script import packed_plotly, plotly_script
+from wavesim.view.plotly_script import SOURCE, packed_plotly
 from wavesim.view.raster import dark_rasters
 from wavesim.view.theme import DARK, LIGHT, counterparts
 
@@ -182,7 +183,7 @@ def write_notebook(path: Path, names: list[str], out: Path, home: str, *, is_exe
 
 def write_shared(out: Path) -> None:
     """What all pages use: the style and plotly's script."""
-    (out / "plotly.min.js").write_text(plotly_script(), encoding="utf-8")
+    (out / "plotly.min.js").write_bytes(gzip.decompress(SOURCE.read_bytes()))
     (out / "pages.css").write_text(
         STYLE.read_text(encoding="utf-8")
         + HtmlFormatter().get_style_defs(".highlight")

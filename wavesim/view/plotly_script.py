@@ -5,7 +5,6 @@ network. The file is npm's `plotly.js-basic-dist-min` 4.1.1, which the pinned pl
 """
 
 import base64
-import gzip
 from functools import cache
 from pathlib import Path
 
@@ -23,11 +22,6 @@ window.wavesimPlotly ??= (async () => {
   document.head.append(script);
   return window.Plotly;
 })();"""
-
-
-def plotly_script() -> str:
-    """The bundle as it is."""
-    return gzip.decompress(SOURCE.read_bytes()).decode("utf-8")
 
 
 @cache
