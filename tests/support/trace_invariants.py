@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wavesim.model.dependency import Dependency
 from wavesim.model.pipeline import Pipeline
@@ -324,17 +325,22 @@ def expected_work_ns(trace: Trace, stage: int) -> tuple[IntArray, IntArray] | No
         inner_ns = max(0, tile_ns - prologue_epilogue_ns)
         share = inner_ns * trace.k_upto[rows] // trace.k_of[rows]
         share -= inner_ns * trace.k_first[rows] // trace.k_of[rows]
-        share[_first_of_blocks(trace.sm[rows], trace.slot[rows])] += prologue_epilogue_ns
+        share[_first_of_blocks(trace, rows)] += prologue_epilogue_ns
         tile = trace.y[rows] * info.grid[0] + trace.x[rows]
         return share, np.bincount(tile)[tile]
     share = np.full(int(rows.sum()), tile_ns + sum(opening_and_closing(trace, info.name)))
     return share, np.full(share.size, info.grid[2])
 
 
-def _first_of_blocks(sm: IntArray, slot: IntArray) -> IntArray:
-    """Of items in the order of rounds, each block's first; a slot holds one block of the stage."""
-    place = sm * (slot.max() + 1) + slot
-    return np.asarray(np.unique(place, return_index=True)[1])
+def _first_of_blocks(trace: Trace, rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Whether an item, of all in the order of rounds, is its block's first.
+
+    It is first in its slot, or it starts as long after its issue as a block takes that follows another there.
+    """
+    slot, block_ns = trace.slot[rows], trace.header.costs["block_ns"]
+    is_first = (trace.start_ns[rows] - trace.issue_ns[rows] >= block_ns) & (block_ns > 0)
+    is_first[np.unique(trace.sm[rows] * (slot.max() + 1) + slot, return_index=True)[1]] = True
+    return np.asarray(is_first)
 
 
 def is_summed_up(end_ns: IntArray, more_ns: IntArray, costs: Mapping[str, int]) -> bool:

@@ -174,9 +174,10 @@ class Pipeline:
         """
         read: dict[str, set[tuple[int, int]]] = {}
         for dependency in self.dependencies:
-            for cx, cy in dependency.consumer.stage.grid:
-                for name, tile in dependency.producer_tiles(cx, cy):
-                    read.setdefault(name, set()).add(tile)
+            for need in dependency.needs:
+                tiles = read.setdefault(need.stage.name, set())
+                for box in {need.box(*tile) for tile in dependency.consumer.stage.grid}:
+                    tiles.update(tile for _, _, tile in need.walk(box))
         unread = {
             name: tuple(t for t in self.stage(name).grid if t not in tiles) for name, tiles in read.items()
         }
