@@ -26,8 +26,13 @@ def unpack(path: Path) -> None:
     for name in STEPS:
         table[name] = array(table[name].typecode, accumulate(table[name]))
     begin = 0
-    for (name, blocks), header in zip(names, headers, strict=True):
+    for (name, blocks, *clock), header in zip(names, headers, strict=True):
         own = {key: column[begin : begin + blocks] for key, column in table.items()}
+        if clock:
+            times = zip(own["cycles"], own["end_ns"], own["start_ns"], strict=True)
+            own["cycles"] = array(
+                "q", (more + ((end - start) * clock[0] >> 10) for more, end, start in times)
+            )
         own["header"] = array("B", json.dumps(header).encode())
         with zipfile.ZipFile(path.with_name(name), "w", zipfile.ZIP_DEFLATED) as file:
             for key, column in own.items():

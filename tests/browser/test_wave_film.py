@@ -12,9 +12,12 @@ MOST_BYTES = 1_000_000
 TEXTS_AT = """ms => {
   document.getAnimations().forEach(one => { one.pause(); one.currentTime = ms; });
   const frames = [...document.querySelectorAll('.frame')];
-  const partOf = use => document.querySelector(use.getAttribute('href')).textContent;
+  const textsOf = use => {
+    const part = document.querySelector(use.getAttribute('href'));
+    return (part.matches('g') ? [...part.children] : [part]).map(one => one.textContent);
+  };
   return frames.filter(frame => getComputedStyle(frame).visibility === 'visible')
-    .map(frame => [...frame.querySelectorAll('use')].map(partOf));
+    .map(frame => [...frame.querySelectorAll('use')].flatMap(textsOf));
 }"""
 TILE_MS, HOLD_MS = 2_000, 3_000  # eight seconds for stream order's four waves
 SECOND = 4 * TILE_MS + HOLD_MS

@@ -1,7 +1,8 @@
 """The traces of a folder as one file: traces.npz.xz, a third of what they take apart, for most of it repeats.
 
 Example: 216 traces are 13 columns, each with the blocks of all traces one after the other; `names` lists what
-each trace's file is called and how many blocks it has, `header` holds their headers as a JSON list.
+each trace's file is called, how many blocks it has and its usual clock, `header` holds their headers as JSON.
+What a block's time gives at that clock is left out of its `cycles`. Archives without clocks are read, too.
 """
 
 import io
@@ -25,6 +26,8 @@ from wavesim.trace.trace_file import bounded_json, narrowed, read_arrays
 ARCHIVE = "traces.npz.xz"
 MAX_UNPACKED_BYTES = 1 << 28  # ten times the largest folder of recordings
 STEPS = ("issue_ns", "start_ns", "end_ns")  # kept as differences between neighbouring blocks, which are small
+MOST_CLOCK = 1 << 16  # in cycles per 1,024 ns: 60 GHz
+
 Columns = Mapping[str, NDArray[Any]]
 
 
@@ -35,6 +38,8 @@ def pack_traces(folder: Path) -> Path | None:
     """
     import lzma  # noqa: PLC0415  # a Python in a browser may lack it; its traces are loose
 
+    # Tables of 32-bit numbers: what a byte is depends on its place among four, and not on the byte before.
+    packing = {"id": lzma.FILTER_LZMA2, "preset": 9, "lc": 0, "lp": 2}
     loose = sorted(folder.glob("*.npz"))
     if not loose:
         return None
@@ -43,14 +48,10 @@ def pack_traces(folder: Path) -> Path | None:
         with member.open("rb") as file:
             packed[member.name] = read_arrays(member, file)
     traces = dict(sorted(packed.items()))
-    first = next(iter(traces.values()))
-    table = {name: _joined(name, traces) for name in first if name != "header"}
-    names = [(name, int(columns["stage"].size)) for name, columns in traces.items()]
-    headers = [json.loads(columns["header"].astype(np.uint8).tobytes()) for columns in traces.values()]
-    data = _npz({**table, "names": _bytes(names), "header": _bytes(headers)})
+    data = _npz(_table(traces))
     path = folder / ARCHIVE
     with replacing(path) as out:
-        out.write(lzma.compress(data, preset=9))
+        out.write(lzma.compress(data, filters=[packing]))
     for member in loose:
         member.unlink()
     return path
@@ -100,6 +101,41 @@ def _joined(name: str, traces: Mapping[str, Columns]) -> NDArray[Any]:
     return narrowed(np.diff(column, prepend=0) if name in STEPS else column)
 
 
+def _table(traces: Mapping[str, Columns]) -> Columns:
+    """The columns of all traces, and what says where each is and what its header was."""
+    first = next(iter(traces.values()))
+    table = {name: _joined(name, traces) for name in first if name != "header"}
+    clocks = [_clock(columns) for columns in traces.values()]
+    if "cycles" in first:
+        pairs = zip(clocks, traces.values(), strict=True)
+        beyond = [columns["cycles"] - _cycles_at(clock, columns) for clock, columns in pairs]
+        table["cycles"] = narrowed(np.concatenate(beyond))
+    sizes = [int(columns["stage"].size) for columns in traces.values()]
+    headers = [json.loads(columns["header"].astype(np.uint8).tobytes()) for columns in traces.values()]
+    names = list(zip(traces, sizes, clocks, strict=True))
+    return {**table, "names": _bytes(names), "header": _bytes(headers)}
+
+
+def _clock(columns: Columns) -> int:
+    """The median of a trace's blocks, in cycles per 1,024 ns; 0 where it has none."""
+    if "cycles" not in columns or not columns["cycles"].size:
+        return 0
+    spent_ns = np.maximum(1, columns["end_ns"].astype(np.int64) - columns["start_ns"])
+    return min(MOST_CLOCK, max(0, int(np.median((columns["cycles"].astype(np.int64) << 10) // spent_ns))))
+
+
+def _cycles_at(clock: int, columns: Columns) -> NDArray[Any]:
+    """What each block's time gives at a clock."""
+    return (columns["end_ns"].astype(np.int64) - columns["start_ns"]) * clock >> 10
+
+
+def _with_cycles(clock: list[int], columns: Columns) -> dict[str, NDArray[Any]]:
+    """A trace as it was before its clock's cycles were left out."""
+    if not clock:
+        return dict(columns)
+    return {**columns, "cycles": columns["cycles"] + _cycles_at(clock[0], columns)}
+
+
 def _bytes(value: Any) -> NDArray[Any]:
     return np.frombuffer(json.dumps(value, separators=(",", ":")).encode(), np.uint8)
 
@@ -119,21 +155,26 @@ def _members_at(path: Path, changed_ns: int) -> Mapping[str, Columns]:
     names, headers = (bounded_json(text, f"{path}: field {key!r}") for key, text in texts.items())
     _require_texts(path, names)
     try:
-        ends = np.cumsum([count for _, count in names])
+        ends = np.cumsum([count for _, count, *_ in names])
         columns = {name: _parts(name, column, ends) for name, column in table.items()}
+        own = [{key: parts[index] for key, parts in columns.items()} for index in range(len(names))]
         return {
-            name: {key: parts[index] for key, parts in columns.items()} | {"header": _bytes(headers[index])}
-            for index, (name, _) in enumerate(names)
+            name: _with_cycles(clock, each) | {"header": _bytes(header)}
+            for (name, _, *clock), each, header in zip(names, own, headers, strict=True)
         }
     except (TypeError, ValueError, LookupError, OverflowError) as error:
         raise RecordingError(f"{path}: damaged: {one_line(str(error))}") from None
 
 
 def _require_texts(path: Path, names: Any) -> None:
-    if not isinstance(names, list) or not all(
-        isinstance(entry, list) and entry and isinstance(entry[0], str) for entry in names
-    ):
-        raise RecordingError(f"{path}: damaged: names are no list of a text and a count each")
+    if not isinstance(names, list) or not all(_is_member(entry) for entry in names):
+        raise RecordingError(f"{path}: damaged: names are no list of a text, a count and a clock each")
+
+
+def _is_member(entry: Any) -> bool:
+    if not isinstance(entry, list) or not entry or not isinstance(entry[0], str):
+        return False
+    return all(isinstance(clock, int) and 0 <= clock <= MOST_CLOCK for clock in entry[2:])
 
 
 def _parts(name: str, column: NDArray[Any], ends: NDArray[Any]) -> list[NDArray[Any]]:

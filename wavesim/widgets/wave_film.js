@@ -25,13 +25,31 @@ function framesOf(scene, width, height, theme, { secondsPerNs, endNs }) {
   return frames;
 }
 
+// The same pictures of fewer parts: two that follow each other wherever either stands are one.
+function withJoinedParts(frames) {
+  const [after, before] = [new Map(), new Map()];
+  const note = (known, part, beside) => known.set(part, known.has(part) && known.get(part) !== beside ? null : beside);
+  for (const { parts } of frames) {
+    parts.forEach((part, at) => {
+      note(after, part, parts[at + 1] ?? null);
+      note(before, part, parts[at - 1] ?? null);
+    });
+  }
+  const isOne = (left, right) => after.get(left) === right && before.get(right) === left;
+  return frames.map(({ parts, seconds }) => {
+    const runs = [];
+    parts.forEach((part, at) => (at && isOne(parts[at - 1], part) ? runs.at(-1).push(part) : runs.push([part])));
+    return { parts: runs.map((run) => (run.length > 1 ? `<g>${run.join("")}</g>` : run[0])), seconds };
+  });
+}
+
 // Each frame is hidden but for its turn. No part of a picture is written twice: what several frames hold stands
 // among the definitions.
 function filmSvg(scenes, width, theme, seconds) {
   const height = Math.max(...scenes.map((scene) => waveLayout(scene, unpackPanel(scene.panels[0]), width).height));
   const endNs = Math.max(...scenes.map((scene) => scene.panels[0].makespan));
   const pace = { secondsPerNs: seconds / endNs, endNs };
-  const frames = scenes.flatMap((scene) => framesOf(scene, width, height, theme, pace));
+  const frames = withJoinedParts(scenes.flatMap((scene) => framesOf(scene, width, height, theme, pace)));
   const whole = frames.reduce((sum, frame) => sum + frame.seconds, 0);
   const [names, groups, turns] = [new Map(), [], []];
   let begun = 0;

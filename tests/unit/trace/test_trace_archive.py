@@ -90,7 +90,17 @@ def test_a_header_of_more_items_than_a_trace_has_is_refused_before_it_is_read(fo
 
 
 @pytest.mark.parametrize(
-    "names", [b'{"a": 1}', b'[["a.npz", -1]]', b'[["a.npz", 99]]', b"[[[], 1]]", b"7", b"[]", b""]
+    "names",
+    [
+        b'{"a": 1}',
+        b'[["a.npz", -1]]',
+        b'[["a.npz", 1, -1]]',
+        b'[["a.npz", 99]]',
+        b"[[[], 1]]",
+        b"7",
+        b"[]",
+        b"",
+    ],
 )
 @pytest.mark.parametrize("header", [b"{}", b"[]", b"[1]", b'"x"'])
 def test_an_archive_whose_parts_do_not_fit_is_refused_in_one_line(names, header, tmp_path):
