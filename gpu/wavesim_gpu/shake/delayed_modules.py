@@ -15,7 +15,7 @@ import numpy as np
 from wavesim.errors import CompileError, DescriptionError
 from wavesim_gpu.driver.compiler import NotCompiledError, compile_text
 from wavesim_gpu.driver.cubin_cache import Cubin
-from wavesim_gpu.driver.device import architecture
+from wavesim_gpu.driver.device import architecture, query
 from wavesim_gpu.driver.functions import loaded_module, loading_with
 from wavesim_gpu.driver.user_sources import DEVICE_RUNTIME, GRID_CALLS, cuda_folders
 from wavesim_gpu.shake.ptx_delays import DelayedPtx, Site, with_delays
@@ -30,6 +30,11 @@ from wavesim_gpu.shake.ptx_snippets import (
 )
 
 HOST_TO_DEVICE = 1  # cudaMemcpyKind
+THREADS = 1024  # of a block that spoils an SM's shared memory
+SPOILER = """extern "C" __global__ void spoil(int words) {
+    extern __shared__ volatile unsigned memory[];
+    for (int i = threadIdx.x; i < words; i += blockDim.x) memory[i] = 0xFFFFFFFF;
+}"""
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,8 @@ class Delays:
         self.cupy = cupy
         self.modules: list[tuple[Any, DelayedPtx]] = []
         self.arrays: dict[int, Any] = {}  # by address
+        self._spoiler: Any = None
+        self._shared_bytes = self._sm_count = 0
 
     @property
     def sites(self) -> dict[tuple[int, int], Site]:
@@ -83,6 +90,26 @@ class Delays:
         """Of all modules, for the runs from now on. Nothing may be running."""
         for place in range(len(self.modules)):
             self._write(place, disturbance)
+
+    def spoil_shared_memory(self, stream: Any) -> None:
+        """Fills it on every SM, where a run leaves what is right for the next one, which has the same data.
+
+        By the language a kernel may find anything there at its beginning.
+        """
+        if self._spoiler is None:
+            flags = (f"--gpu-architecture={architecture(self.cupy)}",)
+            made = compile_text(Path("spoil.cu"), SPOILER, (), flags)
+            self._spoiler = loaded_module(self.cupy, made.data).get_function("spoil")
+            device, driver = query(), self.cupy.cuda.driver
+            self._shared_bytes, self._sm_count = device.shared_bytes_per_block, device.sm_count
+            driver.funcSetAttribute(
+                self._spoiler.ptr,
+                driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                self._shared_bytes,
+            )
+        words = np.int32(self._shared_bytes // 4)
+        grid, block = (self._sm_count, 1, 1), (THREADS, 1, 1)
+        self._spoiler(grid, block, (words,), self._shared_bytes, stream)
 
     def note(self, arrays: Iterable[Any]) -> None:
         """Arrays that are read early: those that kernels are given."""

@@ -216,6 +216,7 @@ class _Runs:
     def _run(self, name: str, run: Enqueue, disturbance: Disturbance) -> None:
         place = self.program.place
         self.program.delays.set(disturbance)
+        self.program.delays.spoil_shared_memory(self.stream)
         told(place, self.program.clear)
         self.stream.synchronize()
         told(place, run)

@@ -45,6 +45,9 @@ class PretendedDelays:
         self.cupy = SimpleNamespace(cuda=cuda, asnumpy=np.copy, nullcontext=nullcontext)
         self.sites, self.notes, self.now = SITES, [], Disturbance()
 
+    def spoil_shared_memory(self, stream):
+        assert isinstance(stream, Stream)
+
     def set(self, disturbance):
         self.now = disturbance
 

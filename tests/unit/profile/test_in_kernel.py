@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +26,7 @@ def event(name, process, start, took, **fields):
     }
 
 
+PROFILES = Path(__file__).parents[2] / "data" / "profiles"
 PROTON = {
     "displayTimeUnit": "us",
     "traceEvents": [
@@ -179,3 +181,21 @@ def test_a_trace_is_set_beside_the_prediction(proton, capsys):
     words = ["simulate", "toy", "--sync", "row", "--beside", str(proton)]
     assert main(words) == 0
     assert "beside it rows.chrome_trace: 3 blocks of rows" in capsys.readouterr().out
+
+
+def test_a_file_that_proton_made_on_an_h200_is_a_whole_trace(tmp_path):
+    trace = load_in_kernel(PROFILES / "proton-in-kernel-h200.json.gz", devices.load("h200"))
+    assert [info.name for info in trace.header.stages] == ["rows"]
+    assert sorted(trace.x) == list(range(300))
+    assert set(trace.sm) == set(range(132))
+    assert 4_000 < trace.makespan_ns < 6_000
+    assert trace.header.stages[0].blocks_per_sm == 3  # 300 blocks on 132 SMs
+    kept = trace.save(tmp_path / "rows.npz")
+    assert list(load_in_kernel(kept).end_ns) == list(trace.end_ns)
+
+
+def test_what_proton_says_of_whole_kernels_is_a_profile(capsys):
+    path = PROFILES / "proton-kernels-h200.json.gz"
+    assert load_in_kernel(path) is None
+    assert main(["advise", str(path)]) == 0
+    assert "9 kernels" in capsys.readouterr().out

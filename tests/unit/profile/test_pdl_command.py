@@ -1,8 +1,10 @@
 """`wavesim pdl`: what is launched dependent, what its code does about it, and what `advise` then promises."""
 
+import itertools
 import json
 import sqlite3
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -132,3 +134,25 @@ def test_long_mangled_names_of_many_kernels_are_told_apart_at_once():
     code = halves_named([f"void ns::down<{number}>(float*)" for number in range(3_000)], halves)
     assert {half.count for half in code.values() if half} == {1}
     assert time.process_time() - began < 10
+
+
+PROFILES = Path(__file__).parents[2] / "data" / "profiles"
+LAUNCHES = tomllib.loads((PROFILES / "pdl-launches.toml").read_text())
+
+
+@pytest.mark.parametrize("name", LAUNCHES)
+def test_every_edge_of_a_profile_made_on_a_gpu_is_what_was_launched(name, capsys):
+    launched = [launch.partition(", ") for launch in LAUNCHES[name]]
+    pairs = itertools.pairwise(launched)
+    dependent = {(first, second): bool(how) for (first, _, _), (second, _, how) in pairs}
+    main(["pdl", str(PROFILES / f"pdl-{name}-h200.json.gz"), "--simulate", "0", "--json"])
+    edges = json.loads(capsys.readouterr().out)["edges"]
+    said = {
+        tuple(edge[side]["kernel"].partition(" ")[0] for side in ("producer", "consumer")): edge[
+            "launched_dependent"
+        ]
+        for edge in edges
+    }
+    assert said == {pair: dependent[pair] for pair in said}
+    assert len(said) >= 2
+    assert any(dependent.values()) == any(said.values())

@@ -111,7 +111,7 @@ def _is_packet_post(code: Code, post: FlagPost, packets: set[frozenset[str]]) ->
 
 def _says_done(code: Code, post: FlagPost, posts: Iterable[FlagPost], waits: Iterable[FlagWait]) -> bool:
     """Whether it is a kernel's last word: it reads nothing more, and either posted to the same flag by
-    release before, or only waits for others behind it, as in a barrier at the kernel's end.
+    release before, or waited before and only waits behind it, as in a second barrier at the kernel's end.
     """
     own = code.roots(post.at)
     after = code.reach(post.at)
@@ -119,7 +119,8 @@ def _says_done(code: Code, post: FlagPost, posts: Iterable[FlagPost], waits: Ite
     reads = (i for i in code.having(Op.LOAD) if is_data_load(code, i) or is_strong_data(code, i))
     is_last = not any(code.flow.can_follow(post.at, i) for i in reads)
     has_released = any(other.releases and post.at in code.reach(other.at) for other in earlier)
-    is_barrier = any(wait.form == "spin" and wait.at in after for wait in waits)
+    spins = [wait.at for wait in waits if wait.form == "spin"]
+    is_barrier = any(at in after for at in spins) and any(post.at in code.reach(at) for at in spins)
     return code[post.at].op is not Op.STORE and is_last and (has_released or is_barrier)
 
 

@@ -63,6 +63,13 @@ def test_what_a_debugger_prints_says_who_is_there_and_who_is_not(tmp_path):
     assert verdict_on(path, waits=waits).can_hang is True
 
 
+def test_a_process_that_nobody_prepared_is_read_from_what_a_debugger_printed_on_an_h200(tmp_path):
+    path = Path(__file__).parents[3] / "data" / "hang" / "cuda-gdb-h200.txt"
+    lines = "\n".join(HangAnswer(verdict_on(path)).lines)
+    assert "consume: 132 of 132 blocks are there, on 132 SMs; 4 warps at 2 addresses" in lines
+    assert "--waits says who waits for whom" in lines
+
+
 def record(*entries: tuple[int, str, str]) -> dict:
     kept = [
         {
