@@ -92,6 +92,7 @@ def test_every_plan_and_tile_is_right_for_any_routing(sizes, kind):
     report.check()
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # PyTorch's compiler meets its own
 def test_the_operator_gives_the_same_bits_in_calls_and_graphs_and_under_compile():
     import wavesim_gpu
     from wavesim_gpu.torch.expert_layers import check_moe, reference_moe

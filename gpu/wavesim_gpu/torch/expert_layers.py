@@ -14,11 +14,10 @@ from torch.nn import functional
 from wavesim.errors import DescriptionError
 from wavesim.plan.parsing import parse_plan
 from wavesim_gpu.driver.tensors import allowed_while_capturing, on_device, stream_at
-from wavesim_gpu.kernels.moe.moe_launch import MoeLaunch, MoeReport
+from wavesim_gpu.kernels.moe.moe_launch import MoeLaunch, MoeReport, usual_plan
 from wavesim_gpu.kernels.moe.parameters import MoeAddresses
 from wavesim_gpu.kernels.moe.shape import MoeShape
 
-DEFAULT_PLAN = "persistent"
 CALLS_KEPT, ALIGNMENT = 512, 16
 IDS, WEIGHTS = (torch.int32, torch.int64), (torch.float32, torch.bfloat16)
 
@@ -30,14 +29,15 @@ _LIBRARY.define(
 
 
 def moe(
-    x: Tensor, w1: Tensor, w2: Tensor, topk_ids: Tensor, topk_weights: Tensor, *, plan: str = DEFAULT_PLAN
+    x: Tensor, w1: Tensor, w2: Tensor, topk_ids: Tensor, topk_weights: Tensor, *, plan: str = ""
 ) -> Tensor:
     """The weighted sum over a token's experts of `down(silu(gate(x)) * up(x))`. bf16, forward only.
 
     x (tokens, hidden), w1 (experts, 2 inner, hidden) with the gate's rows before the up projection's, w2
     (experts, hidden, inner), `topk_ids` (tokens, top k) int32 or int64, `topk_weights` the same of fp32 or
     bf16. Sums are fp32 in the order of the token's choices: the same result every time. A token with an id
-    that no expert has gets NaN, and `check_moe` raises. Raises `DescriptionError` for shapes and types.
+    that no expert has gets NaN, and `check_moe` raises. `plan`, as a word, by default the one that was the
+    fastest for so many rows. Raises `DescriptionError` for shapes and types.
     """
     return torch.ops.wavesim.moe.default(x, w1, w2, topk_ids, topk_weights, plan)
 
@@ -106,7 +106,7 @@ def _report(device: int) -> MoeReport:
 @lru_cache(maxsize=CALLS_KEPT)
 def _launch(device: int, shape: MoeShape, addresses: MoeAddresses, plan: str) -> MoeLaunch:
     with on_device(device):
-        return MoeLaunch(shape, addresses, parse_plan(plan))
+        return MoeLaunch(shape, addresses, parse_plan(plan) if plan else usual_plan(shape))
 
 
 def _on_gpu(x: Tensor, w1: Tensor, w2: Tensor, topk_ids: Tensor, topk_weights: Tensor, plan: str) -> Tensor:
