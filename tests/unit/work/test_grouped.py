@@ -105,7 +105,7 @@ def test_a_layer_reads_back_from_its_file_with_counts_and_drawn(tmp_path):
 
 
 def test_tiles_take_the_time_of_their_weights_and_full_ones_of_their_multiplications():
-    law = GroupedCosts(1.0, 0, 0, 0, 0, 1e12, 0, multiply_adds_per_cycle=2048, memory_bytes_per_s=1e12)
+    law = GroupedCosts(1.0, 1e12, 0, multiply_adds_per_cycle=2048, memory_bytes_per_s=1e12)
     work = moe_layer("qwen3-30b-a3b", 16).stage("gate_up").work
     (few,) = set(law.times(moe_layer("qwen3-30b-a3b", 16).stage("gate_up"), SETTING).blocks)
     assert few.loads_ns == pytest.approx(132 * 2 * 256 * 2048 / 1e3, rel=0.01)
