@@ -108,8 +108,8 @@ def test_tiles_take_the_time_of_their_weights_and_full_ones_of_their_multiplicat
     law = GroupedCosts(1.0, 1e12, 0, multiply_adds_per_cycle=2048, memory_bytes_per_s=1e12)
     work = moe_layer("qwen3-30b-a3b", 16).stage("gate_up").work
     (few,) = set(law.times(moe_layer("qwen3-30b-a3b", 16).stage("gate_up"), SETTING).blocks)
-    assert few.loads_ns == pytest.approx(132 * 2 * 256 * 2048 / 1e3, rel=0.01)
-    assert few.loop_cycles == work.k / 64 * 64 * 256 * 64 / 2048
+    assert few.loads_ns == pytest.approx(132 * 2 * 128 * 2048 / 1e3, rel=0.01)
+    assert few.loop_cycles == work.k / 64 * 64 * 128 * 64 / 2048
     stage = moe_layer("mixtral-8x7b", 128, counts=(200, 56, *[0] * 6)).stage("down")
     busy, other = (law.times(stage, SETTING).blocks[i] for i in (0, -1))
     assert other.loads_ns == pytest.approx(4 * busy.loads_ns, rel=0.01)
@@ -118,7 +118,7 @@ def test_tiles_take_the_time_of_their_weights_and_full_ones_of_their_multiplicat
 def test_a_down_tile_waits_for_the_tiles_of_its_own_rows_only():
     layer = moe_layer("qwen3-30b-a3b", 64, skew=1.0)
     needs = layer.dependency_of("down").producer_tiles(2, 5)
-    assert {tile for _, tile in needs} == {(x, 5) for x in range(6)}
+    assert {tile for _, tile in needs} == {(x, 5) for x in range(12)}
     for word in ("persistent-stream", "persistent+pdl+boundary", "persistent+pdl+row", "persistent"):
         plan = parse_plan(word)
         assert safety_of(layer, plan, H200).is_safe
