@@ -42,7 +42,11 @@ def test_the_verdict_says_the_same_of_both():
     assert safety_of(pipeline, plan, device, carveout="full").is_safe
 
 
-@pytest.mark.parametrize("name", [name for name in contests(132) if "priority" not in name])
+# Streams of higher priority pass, and so does what comes behind a cluster of more than two (docs/safety.md).
+PASSED = ("priority", "fourth SM", "eighth SM", "eight SMs")
+
+
+@pytest.mark.parametrize("name", [name for name in contests(132) if not any(word in name for word in PASSED)])
 def test_no_block_of_a_younger_launch_passes_an_older_one_that_does_not_fit(scene, name):
     """What "seen" rests on: the older one waits for room, and a small one that would fit waits behind it."""
     contest = contests(query().sm_count)[name]

@@ -44,22 +44,24 @@ Pairs = tuple[tuple[Sm, ...], ...]
 IDLE: Sm = (0, ())
 
 
-class PairSearch(Search):
-    """SMs in neighbouring pairs; a cluster's blocks go to one pair at once, to an SM each or both to one.
+class GroupSearch(Search):
+    """SMs in groups of 2 or 4; a cluster's blocks go to one group at once, to any two SMs or both to one.
 
     CUDA says neither, so a state is a deadlock where there is no SM for each, whatever one SM would hold.
-    `clusters`: blocks of a launch that are issued together, 1 or 2. States have pairs where others have SMs.
+    `clusters`: blocks of a launch that are issued together, 1 or 2. States have groups where others have SMs.
     """
 
-    def __init__(self, pipeline: Pipeline, plan: Plan, device, clusters: dict[str, int]) -> None:
+    def __init__(self, pipeline: Pipeline, plan: Plan, device, clusters: dict[str, int], group: int) -> None:
         super().__init__(pipeline, plan, device)
+        self.group = group
         names = [stage.name for stage in pipeline.stages]
         self.clusters = [clusters.get(name, 1) for name in names]
         self.clusters += [1] * (len(self.launches) - len(names))  # wait-kernels
 
     def start(self) -> State:
-        pairs, odd = divmod(self.device.sm_count, 2)
-        return (0,) * self.own, tuple(sorted([(IDLE, IDLE)] * pairs + [(IDLE,)] * odd))
+        whole, rest = divmod(self.device.sm_count, self.group)
+        sizes = [self.group] * whole + [rest // 2 * 2, rest % 2]  # a last SM without a neighbour is alone
+        return (0,) * self.own, tuple(sorted((IDLE,) * size for size in sizes if size))
 
     def is_deadlock(self, state: State) -> bool:
         flat = _flat(state)
@@ -106,8 +108,8 @@ class PairSearch(Search):
             fitting = [i for i, sm in enumerate(pair) if self.fits(sm, launch)]
             if self.clusters[launch] == 1:
                 yield from ((p, (i,)) for i in fitting)
-            elif len(fitting) == 2:
-                yield p, (0, 1)
+            else:
+                yield from ((p, both) for both in itertools.combinations(fitting, 2))
 
 
 def _flat(state: State) -> State:
@@ -162,10 +164,11 @@ def _of_clusters(seed: int) -> tuple[Case, dict[str, int]]:
 
 
 def clusters(seed: int, most_states: int) -> str:
-    """A cluster finds a place on an open pair of neighbouring SMs."""
+    """A cluster finds a place on any two open SMs of a group: of neighbours, or of two pairs of them."""
     case, sizes = _of_clusters(seed)
     accepted = safety_of(*case, clusters=sizes).is_safe
-    return OUTCOMES[PairSearch(*case, sizes).finds_deadlock(most_states), accepted]
+    deadlocks = any(GroupSearch(*case, sizes, group).finds_deadlock(most_states) for group in (2, 4))
+    return OUTCOMES[deadlocks, accepted]
 
 
 def split_k(seed: int, most_states: int) -> str:

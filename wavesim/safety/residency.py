@@ -139,16 +139,23 @@ def close_sms(
     """How many of the device's SMs the waiting blocks can close to a block of the head's footprint.
 
     `passing` are blocks that may have been on an SM before: all that can be issued before the head.
-    `is_in_pairs`: how many pairs of neighbouring SMs they can close, of which one SM is enough; a cluster of
-    two is on one pair, with both blocks. Exact where the sets that close an SM are few; else a bound, never
-    below what is possible.
+    `is_in_pairs`: to a cluster of two, which finds a place on any two free SMs of a group: how many pairs can
+    be closed, one SM of each. Exact where the sets that close an SM are few; else a bound, never below what
+    is possible.
+
+    Groups are made of pairs of neighbours, and hold both blocks of a cluster. To leave one free SM of a group
+    of 2 m the blocks close 2 m - 1. Of these sets take the m that have fewest blocks of one kind of clusters:
+    each can be rounded up to whole clusters of that kind, and together they need no more than the group has.
+    So m pairs, at that price each, are a bound for any groups.
     """
     names: dict[tuple[Footprint, int], list[str]] = {}
     for kind in waiting:
         together = kind.cluster if is_in_pairs else 1
         blocks = [kind.name] * _in_clusters(kind.count, together)
         names.setdefault((kind.footprint, together), []).extend(blocks)
-    kinds, sizes = tuple(kind for kind, _ in names), tuple(together for _, together in names)
+    kinds = tuple(footprint for footprint, _ in names)
+    most = max((kind for kind in names if kind[1] > 1), key=lambda kind: len(names[kind]), default=None)
+    sizes = tuple(kind[1] if kind == most else 1 for kind in names)
     limits = tuple(len(blocks) for blocks in names.values())
     try:
         closing = set(OneSm(device, kinds).closing(limits, head, passing))

@@ -5,12 +5,14 @@
 __device__ __forceinline__ void stay(const volatile unsigned* gates, unsigned* begun, unsigned* gave_up,
                                      unsigned long long limit_ns) {
     extern __shared__ char memory[];
-    if (threadIdx.x != 0) return;
-    memory[0] = 0;
-    const unsigned long long began = cusync::time_ns();
-    atomicAdd(begun, 1u);
-    while (gates[cusync::sm_id()] == 0 && cusync::time_ns() - began < limit_ns) __nanosleep(200);
-    if (gates[cusync::sm_id()] == 0) atomicAdd(gave_up, 1u);
+    if (threadIdx.x == 0) {
+        memory[0] = 0;
+        const unsigned long long began = cusync::time_ns();
+        atomicAdd(begun, 1u);
+        while (gates[cusync::sm_id()] == 0 && cusync::time_ns() - began < limit_ns) __nanosleep(200);
+        if (gates[cusync::sm_id()] == 0) atomicAdd(gave_up, 1u);
+    }
+    __syncthreads();  // warps that end give their place back before their block does
 }
 
 // Two kernels, so that each can prefer a shared-memory carve-out of its own.

@@ -202,7 +202,7 @@ def shut_out(scene: Scene, *, is_default: bool) -> bool:
 
 
 def pairs_that_take_clusters(scene: Scene) -> dict[str, Any]:
-    """The rule for clusters: two free SMs take a cluster of two where they are neighbours, and only there."""
+    """The rule: two free SMs take a cluster of two where they are neighbours. Others that do."""
     sms = query().sm_count
     neighbours = {sm: scene.pair_takes_cluster((sm, sm + 1), sms) for sm in range(0, sms - 1, 2)}
     strangers = {sm: scene.pair_takes_cluster((0, sm), sms) for sm in range(2, sms)}
