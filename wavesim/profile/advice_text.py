@@ -288,9 +288,9 @@ def summary_text(advice: Advice, answer: Sequence[str] = (), *, is_verbose: bool
 
 
 def _in_short(finding: str) -> str:
-    """A finding's first sentence, which says what."""
+    """What a finding's first sentence says before its first semicolon."""
     number, *sentences = finding.split(". ")
-    return f"{number}. {sentences[0].removesuffix('.')}."
+    return f"{number}. {sentences[0].partition('; ')[0].removesuffix('.')}."
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
