@@ -55,9 +55,7 @@ def _needs_a_gpu(cupy):
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in shake_programs.NOT_FOUND])
 def test_a_missing_fence_wait_or_barrier_is_found(name):
-    fault = shake(program(name, True), 20.0).fault
-    assert fault is not None
-    assert fault.failed > 0
+    assert shake(program(name, True), 20.0).fault is not None
 
 
 @pytest.mark.parametrize("name", NAMES)
