@@ -138,6 +138,10 @@ pages: $(VENV)/.has-all
 docs: $(VENV)/.has-all
 	$(PY) tools/build_site.py
 
+# Contrast and width of its pages, at three widths, light and dark; needs a Chromium.
+look: docs
+	$(PY) tools/check_look.py build/site
+
 lab: may-run-lab $(VENV)/.has-all
 	$(PY) -m jupyterlab --ServerApp.root_dir=. $(LAB_ARGS) notebooks/01_start_here.ipynb
 

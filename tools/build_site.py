@@ -277,7 +277,8 @@ def main() -> None:
     write_try(source)
     nav = [*NAV, {"Reference": write_reference(source)}]
     folders = {"docs_dir": str(source), "site_dir": str(options.out.resolve())}
-    build(load_config(str(ROOT / "mkdocs.yml"), nav=nav, **folders))
+    name = f"wavesim {wavesim.__version__}"  # each version has a site of its own, and says which it is
+    build(load_config(str(ROOT / "mkdocs.yml"), nav=nav, site_name=name, **folders))
     weigh_search(options.out)
     dead, untold = dead_links(options.out), pictures_without_text(options.out)
     counts = f"{len(dead)} dead links, {len(untold)} pictures without text"

@@ -63,6 +63,22 @@ def test_the_menu_switches_the_theme_without_an_exception(site, first_visit, sto
     assert first_visit.console_errors == []
 
 
+def test_what_is_wider_than_the_screen_or_hard_to_read_is_named_once(first_visit, tmp_path):
+    sys.path.insert(0, str(ROOT / "tools"))
+    from check_look import faults_of
+
+    address = tmp_path / "page.html"
+    address.write_text(
+        "<p style='color:#999'>grey on white</p><p>black</p><div style='width:800px'>wide</div>"
+        "<h1 style='color:#888'>large letters may be paler</h1>"
+    )
+    faults = list(faults_of(first_visit.page, address.as_uri()))
+    assert [fault.partition(" px ")[2] for fault in faults if "wider" in fault] == ["wider than 390"]
+    assert [fault for fault in faults if "contrast" in fault] == [
+        f"grey on white: contrast 2.8 ({theme})" for theme in ("light", "dark")
+    ]
+
+
 def test_a_search_puts_the_guide_before_the_api(site, first_visit):
     page = first_visit.page
     page.goto(site)
