@@ -1,7 +1,7 @@
 """Looks at the built site in Chromium: `make look`, or `python tools/check_look.py build/site`.
 
-Example: at 390 px in the dark theme a page is wider than the screen, or grey letters have a contrast of 3.9 where
-WCAG's AA asks for 4.5: both are named, with page, width and theme, and the status is 1.
+Example: at 390 px a page is wider than the screen, or in the dark theme letters have a contrast of 3.9 where
+WCAG's AA asks for 4.5: both are named with their page, and the status is 1.
 """
 
 import shutil
@@ -24,7 +24,8 @@ LEFT_OUT = (
 CONTRASTS = """() => {
   const rgba = text => { const m = text.match(/[\\d.]+/g).map(Number); return m.length < 4 ? [...m, 1] : m; };
   const over = (a, b) => [0, 1, 2].map(i => a[i] * a[3] + b[i] * (1 - a[3])).concat(1);
-  const light = c => [0, 1, 2].map(i => c[i] / 255).map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+  const linear = v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+  const light = c => [0, 1, 2].map(i => linear(c[i] / 255))
     .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
   const behind = element => {
     const layers = [];
@@ -33,9 +34,11 @@ CONTRASTS = """() => {
   };
   const found = new Map();
   for (const element of document.querySelectorAll('body *')) {
-    const words = [...element.childNodes].filter(n => n.nodeType === 3).map(n => n.data.trim()).join(' ').trim();
+    const own = [...element.childNodes].filter(node => node.nodeType === 3);
+    const words = own.map(node => node.data.trim()).join(' ').trim();
     const style = getComputedStyle(element), box = element.getBoundingClientRect();
-    if (!words || style.visibility === 'hidden' || !box.width || !box.height || element.closest('svg')) continue;
+    const isShown = style.visibility !== 'hidden' && box.width && box.height && !element.closest('svg');
+    if (!words || !isShown) continue;
     const below = behind(element), letters = over(rgba(style.color), below);
     const [a, b] = [light(letters), light(below)].sort((x, y) => y - x);
     const size = parseFloat(style.fontSize), isBold = parseInt(style.fontWeight) >= 700;
