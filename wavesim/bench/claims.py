@@ -58,6 +58,7 @@ def load_claims() -> list[Claim]:
     """All claims by name: what is measured first, then what is open."""
     document = tomllib.loads(FILE.read_text(encoding="utf-8"))
     measured = [_claim(name, entry) for name, entry in document["claims"].items()]
+    measured += _of_pages(document["pages"])
     known = {claim.name for claim in measured}
     return [*measured, *(claim for claim in _targets(document["targets"]) if claim.name not in known)]
 
@@ -82,6 +83,19 @@ def _claim(name: str, entry: Mapping[str, Any]) -> Claim:
 def _closed_runs() -> list[dict[str, Any]]:
     runs: list[dict[str, Any]] = tomllib.loads(CLOSED.read_text(encoding="utf-8"))["run"]
     return runs
+
+
+def _of_pages(pages: Mapping[str, Mapping[str, Any]]) -> Iterator[Claim]:
+    """Figures of results pages: a row is a name, its unit, which way is good, and value or mean, least, most.
+
+    `musts` has the targets, by name.
+    """
+    for page, group in pages.items():
+        where = {field: group[field] for field in ("device", "date", "commit", "command")}
+        for name, unit, better, *values in group["rows"]:
+            for part, value in zip(("", "_least", "_most"), values, strict=False):
+                must = group.get("musts", {}).get(f"{name}{part}")
+                yield Claim(f"{page}.{name}{part}", value, unit, must, None, better, said="", **where)
 
 
 def _targets(groups: Mapping[str, Mapping[str, Any]]) -> Iterator[Claim]:
