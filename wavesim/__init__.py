@@ -6,6 +6,7 @@ neither simpy nor plotly.
 
 from typing import TYPE_CHECKING, Any
 
+from wavesim.errors import naming_extra
 from wavesim.html_display import fill_with
 
 if TYPE_CHECKING:
@@ -150,7 +151,10 @@ else:
 
         if name not in _HOME:
             raise AttributeError(f"module 'wavesim' has no attribute {name!r}")
-        return getattr(import_module(_HOME[name]), name)
+        try:
+            return getattr(import_module(_HOME[name]), name)
+        except ModuleNotFoundError as error:
+            raise naming_extra(error) from None
 
     def __dir__() -> list[str]:
         return sorted(__all__)

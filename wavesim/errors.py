@@ -7,6 +7,18 @@ the simulator or on a GPU, the same `DeadlockError` says who waits, where and fo
 from dataclasses import dataclass
 
 
+OF_LAB = ("anywidget", "ipywidgets", "jupyterlab", "plotly", "traitlets")  # of the extra `lab`
+
+
+def naming_extra(error: ModuleNotFoundError) -> ModuleNotFoundError:
+    """The same error; of a package for notebooks and figures it says how to install it."""
+    missing = (error.name or "").partition(".")[0]
+    if missing not in OF_LAB:
+        return error
+    words = f"this needs {missing}, which is not installed: pip install {missing}, or 'wavesim-cuda[lab]'"
+    return ModuleNotFoundError(words, name=error.name)
+
+
 class WavesimError(Exception):
     """Base of every error that wavesim raises on purpose."""
 

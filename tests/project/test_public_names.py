@@ -84,3 +84,19 @@ def test_a_users_right_calls_pass_strict_type_checks(checked):
 def test_a_users_wrong_call_fails_strict_type_checks(checked, call, kind):
     number = RIGHT.count("\n") + 1 + list(WRONG).index(call)
     assert any(text.endswith(f"[{kind}]") for line, text in checked if line == number), checked
+
+
+@pytest.mark.parametrize(
+    ("missing", "line"),
+    [
+        ("ipywidgets", "from wavesim.widgets import WhatIf"),
+        ("ipywidgets", "from wavesim import WhatIf"),
+        ("ipywidgets", "import wavesim.teaching"),
+        ("plotly", "from wavesim import timeline"),
+    ],
+)
+def test_what_needs_the_extra_for_notebooks_says_how_to_install_it(missing, line):
+    code = f"import sys; sys.modules[{missing!r}] = None\n{line}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    last = done.stderr.splitlines()[-1]
+    assert last.endswith(f"{missing}, which is not installed: pip install {missing}, or 'wavesim-cuda[lab]'")

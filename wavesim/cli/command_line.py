@@ -16,7 +16,7 @@ from importlib import import_module
 
 from wavesim import __version__
 from wavesim.cli.printing import BAD_INPUT, complain
-from wavesim.errors import CompileError, DeadlockError, WavesimError
+from wavesim.errors import OF_LAB, CompileError, DeadlockError, WavesimError, naming_extra
 from wavesim.safe_io.escaping import lines
 from wavesim.safe_io.options import OneLineParser
 from wavesim.safe_io.program import ReaderGoneError, error_text, run_program
@@ -54,7 +54,6 @@ STATUSES = (
 )
 # Packages that wavesim asks for, and that an install without dependencies lacks.
 INSTALLED_WITH = ("ijson", "numpy", "simpy")
-OF_LAB = ("anywidget", "ipywidgets", "jupyterlab", "plotly", "traitlets")  # of the extra `lab`
 EVALUATION = "wavesim.bench"  # the only room that the others work without
 
 
@@ -100,7 +99,7 @@ def _bad_input_text(error: WavesimError | ModuleNotFoundError) -> str:
         return str(error)
     missing = (error.name or "").partition(".")[0]
     if missing in OF_LAB:
-        return f"this needs {missing}, which is not installed: pip install {missing}, or 'wavesim-cuda[lab]'"
+        return str(naming_extra(error))
     if missing in INSTALLED_WITH:
         return f"this command needs {missing}, which is not installed: pip install {missing}"
     if not (error.name or "").startswith(EVALUATION):

@@ -7,11 +7,16 @@ and `check("7.1", policy)` says what is wrong with it, without giving the soluti
 from pathlib import Path
 from typing import Any
 
-from wavesim.teaching.cell_errors import stop_telling, tell_in_cells
-from wavesim.teaching.exercises import Exercise, WrongAnswer, check
-from wavesim.teaching.prediction import Prediction
-from wavesim.teaching.progress_table import progress
-from wavesim.teaching.solved_file import keep_in
+from wavesim.errors import naming_extra
+
+try:
+    from wavesim.teaching.cell_errors import stop_telling, tell_in_cells
+    from wavesim.teaching.exercises import Exercise, WrongAnswer, check
+    from wavesim.teaching.prediction import Prediction
+    from wavesim.teaching.progress_table import progress
+    from wavesim.teaching.solved_file import keep_in
+except ModuleNotFoundError as error:
+    raise naming_extra(error) from None
 
 __all__ = ["Exercise", "Prediction", "WrongAnswer", "check", "progress"]
 

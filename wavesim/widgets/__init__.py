@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from wavesim.errors import naming_extra
+
 if TYPE_CHECKING:
     # What type checkers and editors see; a test holds it to the list below, which is what runs.
     from wavesim.widgets.comparison_view import ComparisonView as ComparisonView
@@ -45,4 +47,7 @@ else:
 
         if name not in _HOME:
             raise AttributeError(f"module 'wavesim.widgets' has no attribute {name!r}")
-        return getattr(import_module(_HOME[name]), name)
+        try:
+            return getattr(import_module(_HOME[name]), name)
+        except ModuleNotFoundError as error:
+            raise naming_extra(error) from None
