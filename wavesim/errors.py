@@ -6,7 +6,6 @@ the simulator or on a GPU, the same `DeadlockError` says who waits, where and fo
 
 from dataclasses import dataclass
 
-
 OF_LAB = ("anywidget", "ipywidgets", "jupyterlab", "plotly", "traitlets")  # of the extra `lab`
 
 
