@@ -12,16 +12,15 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from wavesim.errors import WavesimError
+from wavesim_gpu.bench.measuring_process import MeasuringProcess
 from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.driver.device import query, require_cupy
 from wavesim_gpu.driver.functions import Function, load_function
@@ -169,24 +168,23 @@ class Scene:
                 return False
         return reached == count
 
-
-def outcomes(scene: Scene, trials: int = TRIALS) -> dict[str, dict[str, Any]]:
-    """Per contest: of so many trials, in how many each launch began while the SMs were held."""
-    result: dict[str, dict[str, Any]] = {}
-    for name, contest in contests(query().sm_count).items():
-        try:
-            played = [scene.play(contest) for _ in range(trials)]
-            alone = [scene.play(contest, has_older=False) for _ in range(trials)]
-        except TimeoutError as error:
-            result[name] = {"why_not": str(error)}
-            continue
-        result[name] = {
-            "trials": trials,
-            "younger_alone": sum(each.younger for each in alone),
-            "younger_passed": sum(each.younger for each in played),
-            "older_began": sum(each.older for each in played),
-        }
-    return result
+    def outcomes(self, trials: int = TRIALS) -> dict[str, dict[str, Any]]:
+        """Per contest: of so many trials, in how many each launch began while the SMs were held."""
+        result: dict[str, dict[str, Any]] = {}
+        for name, contest in contests(query().sm_count).items():
+            try:
+                played = [self.play(contest) for _ in range(trials)]
+                alone = [self.play(contest, has_older=False) for _ in range(trials)]
+            except TimeoutError as error:
+                result[name] = {"why_not": str(error)}
+                continue
+            result[name] = {
+                "trials": trials,
+                "younger_alone": sum(each.younger for each in alone),
+                "younger_passed": sum(each.younger for each in played),
+                "older_began": sum(each.older for each in played),
+            }
+        return result
 
 
 def shut_out(scene: Scene, *, is_default: bool) -> bool:
@@ -218,7 +216,7 @@ def document(rounds: int) -> dict[str, Any]:
     """All contests in one process, the carve-outs, the pairs, and what MPS changes."""
     scene, trials = Scene(), rounds or TRIALS
     return {
-        "one_process": outcomes(scene, trials),
+        "one_process": scene.outcomes(trials),
         "shut_out": {
             "trials": trials,
             "default": sum(shut_out(scene, is_default=True) for _ in range(trials)),
@@ -252,94 +250,52 @@ def _mps(folder: str) -> Iterator[str]:
     if shutil.which(MPS) is None:
         yield f"{MPS} is not installed"
         return
-    kept, said = dict(os.environ), Path(folder, "said.txt")
+    kept = dict(os.environ)
     os.environ.update(CUDA_MPS_PIPE_DIRECTORY=folder, CUDA_MPS_LOG_DIRECTORY=folder)
     try:
-        with said.open("w") as out:  # no pipe, which the daemon would keep open
+        with tempfile.TemporaryFile() as out:  # no pipe, which the daemon would keep open
             daemon = subprocess.run([MPS, "-d"], check=False, stdout=out, stderr=out, timeout=30)  # noqa: S603
+            out.seek(0)
+            said = out.read().decode(errors="replace")
         os.environ.pop("CUDA_VISIBLE_DEVICES", None)  # the daemon numbers its own devices from 0 on
-        yield (
-            f"{MPS} -d ends with status {daemon.returncode}: {said.read_text()}" if daemon.returncode else ""
-        )
+        yield f"{MPS} -d ends with status {daemon.returncode}: {said}" if daemon.returncode else ""
     finally:
         _control("quit -t 5")
         os.environ.clear()
         os.environ.update(kept)
 
 
-def _serve(pipe: Connection) -> None:
-    """A process that does what it is told on a scene of its own, until it is told None."""
-    scene: Scene | None = None
-    while (asked := pipe.recv()) is not None:
-        name, arguments = asked
-        try:
-            scene = scene or Scene()
-            called = partial(outcomes, scene) if name == "outcomes" else getattr(scene, name)
-            pipe.send((True, called(*arguments)))
-        except Exception as error:  # noqa: BLE001  # of a driver that refuses: told in the document
-            pipe.send((False, f"{type(error).__name__}: {error}"[:200]))
-
-
-class Remote:
-    """A scene in a process of its own."""
-
-    def __init__(self) -> None:
-        context = get_context("spawn")
-        self._pipe, other = context.Pipe()
-        self._process = context.Process(target=_serve, args=(other,), daemon=True)
-        self._process.start()
-
-    def ask(self, name: str, *arguments: Any) -> Any:
-        """Raises `RuntimeError` with what went wrong there, or where no answer comes."""
-        try:
-            self._pipe.send((name, arguments))
-            if not self._pipe.poll(ANSWER_S):
-                raise RuntimeError(f"no answer to {name} within {ANSWER_S:.0f} s")
-            is_well, answer = self._pipe.recv()
-        except (OSError, EOFError) as error:
-            raise RuntimeError(f"the process is gone: {type(error).__name__}") from error
-        if not is_well:
-            raise RuntimeError(answer)
-        return answer
-
-    def end(self) -> None:
-        """Lets it end, or ends it."""
-        with suppress(OSError):
-            self._pipe.send(None)
-        self._process.join(10)
-        self._process.kill()
-
-
 def _two_processes(trials: int) -> dict[str, Any]:
     """The older launch and who holds the SMs in one process, the younger one in another."""
-    first, second = Remote(), Remote()
+    first, second = MeasuringProcess(Scene), MeasuringProcess(Scene)
     contest = contests(query().sm_count)["shared memory"]
     counts = dict.fromkeys(("younger_alone", "younger_passed"), 0)
     try:
-        second.ask("has_begun", "younger", 0)  # makes its scene before anything is held
+        second.ask(ANSWER_S, "has_begun", "younger", 0)  # makes its scene before anything is held
         for number in range(2 * trials):
-            first.ask("hold", contest)
+            first.ask(ANSWER_S, "hold", contest)
             if number % 2:
-                first.ask("begin", "older", contest.older)
-            second.ask("begin", "younger", contest.younger)
-            has_begun = second.ask("has_begun", "younger", number + 1)
-            first.ask("release")
-            second.ask("has_begun", "younger", number + 1)  # its count goes on, so it must be complete
+                first.ask(ANSWER_S, "begin", "older", contest.older)
+            second.ask(ANSWER_S, "begin", "younger", contest.younger)
+            has_begun = second.ask(ANSWER_S, "has_begun", "younger", number + 1)
+            first.ask(ANSWER_S, "release")
+            second.ask(ANSWER_S, "has_begun", "younger", number + 1)  # so that its count is whole
             counts["younger_passed" if number % 2 else "younger_alone"] += has_begun
-    except RuntimeError as error:
+    except WavesimError as error:
         return {"trials": trials, "why_not": str(error)}
     finally:
-        first.end()
-        second.end()
+        first.close()
+        second.close()
     return {"trials": trials, **counts}
 
 
 def _apart(trials: int) -> dict[str, Any]:
     """The contests of one process, as a client of MPS."""
-    remote = Remote()
+    client = MeasuringProcess(Scene)
     try:
-        return remote.ask("outcomes", trials)
-    except RuntimeError as error:
+        answer: dict[str, Any] = client.ask(ANSWER_S, "outcomes", trials)
+    except WavesimError as error:
         return {"why_not": str(error)}
     finally:
-        remote.end()
+        client.close()
+    return answer
