@@ -53,30 +53,30 @@ def test_every_case_of_a_list_that_ships_has_a_name_and_plans_and_most_a_pipelin
             assert [word for _, word in case.entries].count(case.baseline) == len(case.orders)
 
 
-def test_the_third_list_of_two_gpus_is_what_its_rule_draws():
-    models = [
-        (7168, 4096),
-        (2048, 4096),
-        (14336, 8192),
-        (4096, 8192),
-        (6912, 5120),
-        (13824, 5120),
-        (2560, 5120),
-    ]
-    models += [(6144, 4096), (14336, 12288), (6144, 12288), (16384, 5120), (9472, 3584), (1792, 3584)]
-    models += [(11008, 8192)]
-    rows = {
-        "all-reduce": (1, 16, 128, 512, 1024, 2048, 4096, 8192),
-        "reduce-scatter": (1024, 2048, 4096, 8192),
-    }
+# K per GPU and N of the down and output projections of well-known models over two GPUs.
+PROJECTIONS = [
+    *((7168, 4096), (2048, 4096), (14336, 8192), (4096, 8192), (6912, 5120), (13824, 5120), (2560, 5120)),
+    *((6144, 4096), (14336, 12288), (6144, 12288), (16384, 5120), (9472, 3584), (1792, 3584), (11008, 8192)),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "taken", "rows"),
+    [
+        ("third", {"all-reduce": 3}, (1, 16, 128, 512, 1024, 2048, 4096, 8192)),
+        ("third", {"reduce-scatter": 1}, (1024, 2048, 4096, 8192)),
+        ("fourth", {"all-reduce": 4}, (1536, 3072, 6144, 768, 384, 96)),
+    ],
+)
+def test_lists_of_two_gpus_are_what_their_rule_draws(name, taken, rows):
+    ((kind, count),) = taken.items()
     drawn = []
-    for kind, taken in (("all-reduce", 3), ("reduce-scatter", 1)):
-        for m in rows[kind]:
-            stamps = {hashlib.sha256(f"{kind} {m} {k} {n}".encode()).hexdigest(): (k, n) for k, n in models}
-            sizes = [stamps[stamp] for stamp in sorted(stamps)]
-            drawn += [f"{kind} {m}x{k}x{n}" for k, n in sizes[:taken]]
-    assert [case.name for case in load_list("two-gpus-third").cases] == drawn
-    assert len(drawn) == 28
+    for m in rows:
+        stamps = {hashlib.sha256(f"{kind} {m} {k} {n}".encode()).hexdigest(): (k, n) for k, n in PROJECTIONS}
+        sizes = [stamps[stamp] for stamp in sorted(stamps)]
+        drawn += [f"{kind} {m}x{k}x{n}" for k, n in sizes[:count]]
+    cases = load_list(f"two-gpus-{name}").cases
+    assert [case.name for case in cases if case.name.startswith(kind)] == drawn
 
 
 def test_a_new_list_is_a_file_and_goes_from_registration_to_its_page(own, tmp_path, monkeypatch, capsys):

@@ -28,6 +28,7 @@ from wavesim.workloads.layers import chain_of, transformer_layer
 from wavesim.workloads.moe import moe_layer
 
 Fields = Mapping[str, Any]
+SYMMETRIC = "symmetric "  # before the names of PyTorch's all-reduces in results
 
 
 class CaseKind(ABC):
@@ -225,16 +226,20 @@ class OnTheGpu(CaseKind):
 
 
 class SeveralGpus(OnTheGpu):
-    """A product whose outputs are summed over GPUs, `devices` of them, (m, k) x (k, n) on each."""
+    """A product whose outputs are summed over GPUs, `devices` of them, (m, k) x (k, n) on each.
+
+    `ways`, where there are some, are those measured; all-reduces over PyTorch's symmetric memory by its name.
+    """
 
     def times(self, fields: Fields, device: Device) -> Mapping[str, int] | None:
-        from wavesim.sim.peers.prediction import product_forecast  # noqa: PLC0415  # needs simpy
+        from wavesim.sim.peers.prediction import TRIED, product_forecast  # noqa: PLC0415  # needs simpy
 
-        host = Host(
-            len(fields["devices"]), load_link(device.name), {"gemm": Collective(fields["collective"])}
-        )
-        forecast = product_forecast((fields["m"], fields["n"], fields["k"]), host, device)
-        return {time.word: time.time_ns for time in forecast.times}
+        collective = Collective(fields["collective"])
+        host = Host(len(fields.get("devices", (0, 1))), load_link(device.name), {"gemm": collective})
+        names = {way.removeprefix(SYMMETRIC): way for way in fields.get("ways", ())}
+        size = fields["m"], fields["n"], fields["k"]
+        forecast = product_forecast(size, host, device, tuple(names) or TRIED, both_shots=not names)
+        return {names.get(time.word, time.word): time.time_ns for time in forecast.times}
 
 
 # What `kind` of a list may be.

@@ -69,7 +69,9 @@ class PeerCosts:
     `call_ns`: what a call of ours takes besides its tiles, by way: the launches behind the GEMM, the last
     fences over the link, and until all blocks have retired. `copy_begin_ns`: of each copy by the copy engine.
     Matrices of `resident_bytes` together stay in the L2 from one call to the next and come at
-    `resident_bytes_per_s`; tiles of ours take `evicted_ratio` times as long where the weights are larger.
+    `resident_bytes_per_s`; tiles of ours take `evicted_ratio` times as long where the weights are larger,
+    and `exchange_ratio` times where their own epilogue adds. An all-reduce by exchange ends with a copy of the
+    other's sums, which `copied_bytes_per_s` of all outputs bound.
     """
 
     collective_bytes_per_s: float
@@ -81,6 +83,8 @@ class PeerCosts:
     resident_bytes: int
     resident_bytes_per_s: float
     evicted_ratio: float
+    exchange_ratio: float
+    copied_bytes_per_s: float
     copy_begin_ns: int
     call_ns: Mapping[str, int]
     protocols: Mapping[str, RingProtocol]

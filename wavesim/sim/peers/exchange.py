@@ -87,10 +87,17 @@ class _Exchange:
         name = self._stage.name
         items = [self._item(tile, rank) for tile in self._order(rank)]
         until = (self._summed[rank],) if self._stores_sums else ()
-        items[-1] = replace(items[-1], until=until, retire_ns=self._times.costs.call_ns.get("exchange", 0))
+        items[-1] = replace(items[-1], until=until, retire_ns=self._retire_ns)
         own = replace(self._stage, name=f"{name}@{rank}", device=rank)
         slots = self._device.sm_count * occupancy_of(self._device, own.kernel.block).blocks_per_sm
-        return PeerKernel(own, COMPUTE, min(len(items), slots), items, self._times.tile_ns[name], "epilogue")
+        tile_ns = round(self._times.tile_ns[name] * self._times.costs.exchange_ratio)
+        return PeerKernel(own, COMPUTE, min(len(items), slots), items, tile_ns, "epilogue")
+
+    @property
+    def _retire_ns(self) -> int:
+        """What a call takes besides its tiles; of an all-reduce also the copy of the other's sums."""
+        costs, copied = self._times.costs, self._bytes * self._grid.tiles if self._stores_sums else 0
+        return costs.call_ns.get("exchange", 0) + round(copied / costs.copied_bytes_per_s * 1e9)
 
     def _order(self, rank: int) -> list[Tile]:
         """The other's tiles first; with a number ahead only so many, then one of each in turns.

@@ -127,8 +127,9 @@ def test_a_tile_that_is_made_before_the_other_gpus_has_come_is_added_once_it_has
     trace = run("exchange", device=FOUR.with_sm_count(16))
     tile = round(65_536 / 20.2)
     own = trace.rows_of("gemm@0") & (trace.y < 2)
-    # All tiles at once: the other's come a tile's store and a flag later, then sums go back.
-    ends = 10_000 + tile + LINK.flag_ns + tile + LINK.flag_ns + COSTS.call_ns["exchange"]
+    # All tiles at once: the other's come a tile's store and a flag later, then sums go back and are copied.
+    made, copied = round(10_000 * COSTS.exchange_ratio), round(16 * 65_536 / COSTS.copied_bytes_per_s * 1e9)
+    ends = made + tile + LINK.flag_ns + tile + LINK.flag_ns + COSTS.call_ns["exchange"] + copied
     assert int(trace.end_ns[own].max() - trace.issue_ns.min()) == ends
 
 
