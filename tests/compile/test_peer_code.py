@@ -20,6 +20,7 @@ from wavesim_gpu.peers.sends import COPY, SEND
 from wavesim_gpu.peers.sums import REDUCE
 
 SUMS, FEW, SHARES = "push_sums<2, true, 4>", "push_few<2, true>", "push_shares<8, true>"
+HALVES, SCATTERED = "push_halves<true, false>", "push_halves<true, true>"
 NORM = "reduce_norm<RowConfig<512, 512, 3>, 2, false>"
 pytestmark = pytest.mark.usefixtures("nvrtc")
 
@@ -83,8 +84,11 @@ def test_an_epilogue_adds_what_it_has_acquired_and_posts_what_tma_has_written(tm
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize(
     ("source", "name"),
-    [(REDUCE, "reduce_tiles<2, true>"), (REDUCE, NORM), (SEND, ""), (COPY, ""), (PUSH, SUMS), (PUSH, SHARES)],
-    ids=["reduce", "norm", "send", "copy", "push", "push shares"],
+    [
+        *((REDUCE, "reduce_tiles<2, true>"), (REDUCE, NORM), (SEND, ""), (COPY, "")),
+        *((PUSH, SUMS), (PUSH, SHARES), (PUSH, HALVES), (PUSH, SCATTERED)),
+    ],
+    ids=["reduce", "norm", "send", "copy", "push", "push shares", "halves", "halves scattered"],
 )
 def test_words_of_peers_have_system_scope_and_lint_finds_nothing_wrong(source, name, arch):
     cubin = compile_cubin(source, [name] if name else [], arch, Build())
@@ -118,6 +122,7 @@ REMOTE = {
     "norm": (lambda: compile_cubin(REDUCE, [NORM], "sm_90a", Build()), "0"),
     "pushed sums": (lambda: compile_cubin(PUSH, [SUMS], "sm_90a", Build()), "0"),
     "pushed shares": (lambda: compile_cubin(PUSH, [SHARES], "sm_90a", Build()), "0"),
+    "halves": (lambda: compile_cubin(PUSH, [HALVES], "sm_90a", Build()), "0"),
     "send blocks": (lambda: compile_cubin(SEND, [], "sm_90a", Build()), "0"),
     "copies": (lambda: compile_cubin(COPY, [], "sm_90a", Build()), "0"),
 }

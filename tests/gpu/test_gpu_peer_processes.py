@@ -129,6 +129,24 @@ def test_exchanged_layers_of_several_shapes_share_a_workspace_and_are_right(devi
     processes.spawn(linear_layers, (devices, f"{tmp_path}/meeting"), nprocs=2)
 
 
+def prepared_products(calls, x, w, total, bias):
+    """cuBLASLt's GEMM before our sums: rank 0's bias, and a view from where its vectors cannot begin."""
+    from wavesim_gpu import row_parallel_linear  # in a process of its own
+
+    odd = torch.cat([x.new_zeros(1), x.flatten()])[1:].view(x.shape)
+    for way in ("push", "tiled push", "halves"):
+        choose(calls, "all-reduce", x, w, bias, way=way)
+        calls.forget()
+        for layer in (x, odd, x):
+            out = torch.full_like(total, float("nan"), dtype=x.dtype)
+            result = row_parallel_linear(layer, w, bias=bias, out=out)
+            assert error_of(result, total + bias.float()) < TOLERANCE["bf16"], way
+        choose(calls, "reduce-scatter", x, w, way=way)
+        part = total.chunk(2)[calls.memory(x.device).rank]
+        for _ in range(3):
+            assert error_of(row_parallel_linear(x, w, scatter=True), part) < TOLERANCE["bf16"], way
+
+
 def operators(rank, devices, meeting):
     """One rank of the operators as a user calls them: eager, on two streams, compiled, differentiated."""
     from wavesim.errors import DescriptionError  # in a process of its own
@@ -154,11 +172,12 @@ def operators(rank, devices, meeting):
     torch.cuda.synchronize()
     assert all(torch.equal(one, first) for one in summed)
     assert torch.equal(torch.compile(row_parallel_linear, fullgraph=True)(x, w), first)
-    for way in ("library", "two-shot", "one-shot", "push"):
+    for way in ("library", "two-shot", "one-shot", "push", "tiled push"):
         few = x[0, :16]
         choose(calls, "all-reduce", few, w, way=way)
         calls.forget()
         assert error_of(row_parallel_linear(few, w), total[0, :16]) < TOLERANCE["bf16"], way
+    prepared_products(calls, x[0], w, total[0], normal(4096))
     rows = x[0, : ROWS // 2]
     for way in ("library", "fused", "copies"):
         choose(calls, "all-gather", rows, w, way=way)

@@ -31,6 +31,7 @@ from wavesim_gpu.peers.peer_trace import recorded_call
 from wavesim_gpu.peers.problem import NormedGemm, SharedGemm
 from wavesim_gpu.peers.programs import SharedGemmProgram
 from wavesim_gpu.peers.push import PushedSums
+from wavesim_gpu.peers.sends import ANY_DIRECTION
 from wavesim_gpu.peers.workspace import Workspace
 
 pytestmark = pytest.mark.gpu
@@ -271,13 +272,13 @@ def floats(group, rank, values, dtype):
         return to_float32(values, dtype).get()
 
 
-@pytest.mark.parametrize("ranks", [2, 3, 8])
+@pytest.mark.parametrize("ranks", [2, 3, 4, 8])
 @pytest.mark.parametrize(("scatters", "dtype"), [(False, "bf16"), (True, "fp16")])
 def test_pushed_sums_of_many_sizes_share_a_workspace_and_repeat_bit_by_bit(ranks, scatters, dtype):
     cupy = pytest.importorskip("cupy")
     group = LocalPeers([rank % cupy.cuda.runtime.getDeviceCount() for rank in range(ranks)])
     workspace, state = Workspace(group, (4 << 20, 1024)), np.random.default_rng(0)
-    # The largest is shared out among three and eight ranks.
+    # The largest is shared out among three ranks and more.
     for elements in (8, 8 * 513, 8 * 512 * 40 + 8, 3 << 18):
         shape = (ranks, elements) if scatters else (elements,)
         calls, given, outs = {}, {}, {}
@@ -307,6 +308,42 @@ def test_pushed_sums_of_many_sizes_share_a_workspace_and_repeat_bit_by_bit(ranks
                 assert all(np.array_equal(result, results[0]) for result in results)
             first = first or [result.copy() for result in results]
             assert all(np.array_equal(*pair) for pair in zip(results, first, strict=True))
+    for rank in group.ranks:
+        workspace.check(rank)
+
+
+@pytest.mark.parametrize("scatters", [False, True])
+def test_halves_that_the_copy_engine_has_taken_to_each_other_are_added_call_after_call(group, scatters):
+    workspace, state = Workspace(group, (8 << 20, 2048)), np.random.default_rng(0)
+    for share in (8, 8 * 513, 3 << 17):
+        calls = {
+            rank: PushedSums(
+                workspace, rank, share if scatters else 2 * share, "bf16",
+                scatters=scatters, in_halves=True, limit_s=2.0,
+            )
+            for rank in group.ranks
+        }  # fmt: skip
+        for _ in range(4):
+            given, outs = {}, {}
+            values = [state.standard_normal((2, share), dtype=np.float32) for _ in group.ranks]
+            for rank in group.ranks:
+                with group.on(rank) as cupy:
+                    given[rank] = from_float32(cupy.asarray(values[rank]), "bf16")
+                    outs[rank] = cupy.full(share, 0x7FFF, np.uint16) if scatters else given[rank]
+                    cupy.cuda.Device().synchronize()
+            rounded = sum(floats(group, rank, given[rank], "bf16") for rank in group.ranks)
+            for rank in group.ranks:
+                with group.on(rank) as cupy:
+                    stream, half = group.streams_of(rank)[0].ptr, given[rank][1 - rank]
+                    cupy.cuda.runtime.memcpyAsync(
+                        calls[rank].half_there, int(half.data.ptr), half.nbytes, ANY_DIRECTION, stream
+                    )
+                    calls[rank].launch(int(given[rank].data.ptr), int(outs[rank].data.ptr), stream)
+            group.barrier()
+            results = [floats(group, rank, outs[rank].view(given[0].dtype), "bf16") for rank in group.ranks]
+            for rank, result in enumerate(results):
+                expected = rounded[rank] if scatters else rounded
+                assert np.abs(result - expected).max() <= TOLERANCE["bf16"] * np.abs(expected).max()
     for rank in group.ranks:
         workspace.check(rank)
 

@@ -4,8 +4,10 @@
 //
 //   push CALLS SEED [DROPPED]      ends with "rounds operations wrong aborted"; a round is a call of rank 0
 //
-// SEED % 3: 0 whole sums (push_sums), 1 few outputs (push_few), 2 shares of sums (push_shares). What may be dropped besides
-// orders: "second_parity", where even and odd calls have one place; "rank_1", which ends after half of the calls.
+// SEED % 5: 0 whole sums (push_sums), 1 few outputs (push_few), 2 shares of sums (push_shares), and of two ranks halves that
+// the product's thread copies to the other, as the copy engine does (push_halves): 3 all-reduced, 4 scattered. What may be
+// dropped besides orders: "second_parity", where even and odd calls have one place; "rank_1", which ends after half of the
+// calls.
 #include "ptx_on_host.h"
 
 namespace host {
@@ -27,25 +29,28 @@ void ptx<"ld.relaxed.sys.global.u64 %0, [%1];", unsigned long long&, const unsig
 
 #include <kernels/collective/push.cu>
 
-enum Form { whole, few, shares };
-constexpr int ranks = 3, blocks = 2, warps = 2, parts = 3, others = ranks - 1;
+enum Form { whole, few, shares, halves, scattered };
+constexpr int most_ranks = 3, blocks = 2, warps = 2, parts = 3, others = most_ranks - 1;
 constexpr int share = parts * peers::push_threads, few_count = blocks * peers::quick_threads;
 constexpr int quick = peers::words_of_vector * few_count;  // words of a place
 Form form = whole;
+int ranks = most_ranks;
+bool in_halves() { return form == halves || form == scattered; }
+bool is_shared() { return form == shares || in_halves(); }
 bool ends = false, has_parities = true;
 
 // A rank's memory, all of which the others may write.
 struct Rank {
-    std::vector<uint4> staging = std::vector<uint4>(2 * others * share), out = std::vector<uint4>(ranks * share);
-    std::vector<uint4> sums = std::vector<uint4>(ranks * share);
+    std::vector<uint4> staging = std::vector<uint4>(2 * others * share), out = std::vector<uint4>(most_ranks * share);
+    std::vector<uint4> sums = std::vector<uint4>(most_ranks * share), kept = std::vector<uint4>(share);
     std::vector<unsigned long long> words = std::vector<unsigned long long>(2 * others * quick);
-    unsigned arrived[others * parts] = {}, finished[ranks * parts] = {}, done[ranks] = {}, calls[2] = {};
+    unsigned arrived[others * parts] = {}, finished[most_ranks * parts] = {}, done[most_ranks] = {}, calls[2] = {};
     peers::Errors errors{};
     peers::PushParams params{};
     host::Barrier call, block[blocks];
     std::atomic<bool> votes[blocks] = {}, is_over{false};
 };
-Rank all[ranks];
+Rank all[most_ranks];
 std::atomic<unsigned long long> wrong{0};
 
 // Of 8 bf16 numbers, all the same; exact, as sums of three of them are.
@@ -69,7 +74,7 @@ void prepare(int rank) {
     peers::PushParams& p = own.params;
     for (int r = 0; r < ranks; ++r) {
         p.peers.ranks[r] = {all[r].done, &all[r].errors};
-        p.given[r] = own.out.data() + (form == shares ? r * share : 0);
+        p.given[r] = own.out.data() + (is_shared() ? r * share : 0);
         if (r == rank) continue;
         // A sender's place among all but the one it sends to.
         const int there = rank - (rank > r), here = r - (r > rank);
@@ -81,7 +86,7 @@ void prepare(int rank) {
     }
     p.peers.calls = own.calls, p.peers.limit_ns = host::limit_ns;
     p.peers.rank = rank, p.peers.rank_count = ranks, p.peers.block_count = blocks, p.peers.parity_mask = has_parities;
-    p.out = own.out.data() + (form == shares ? rank * share : 0);
+    p.out = form == scattered ? own.kept.data() : own.out.data() + (is_shared() ? rank * share : 0);
     p.count = form == few ? few_count : share, p.parts = parts;
     p.apart = others * share, p.quick_apart = others * quick;
     own.call.expect(1 + blocks * warps);
@@ -89,9 +94,11 @@ void prepare(int rank) {
 }
 
 void run_kernel(const peers::PushParams& p) {
-    if (form == whole) peers::push_sums<ranks, true, 1>(p);
-    if (form == few) peers::push_few<ranks, true>(p);
-    if (form == shares) peers::push_shares<ranks, true>(p);
+    if (form == whole) peers::push_sums<most_ranks, true, 1>(p);
+    if (form == few) peers::push_few<most_ranks, true>(p);
+    if (form == shares) peers::push_shares<most_ranks, true>(p);
+    if (form == halves) peers::push_halves<true, false>(p);
+    if (form == scattered) peers::push_halves<true, true>(p);
 }
 
 void look(int rank, unsigned epoch) {
@@ -99,7 +106,9 @@ void look(int rank, unsigned epoch) {
         unsigned sum = 0;
         for (int r = 0; r < ranks; ++r) sum += made(r, at, epoch);
         const uint4 right = vector_of(sum);
-        if (std::memcmp(&all[rank].out[at], &right, sizeof right) != 0) ++wrong;
+        if (form == scattered && at / share != rank) return;
+        const uint4& result = form == scattered ? all[rank].kept[at % share] : all[rank].out[at];
+        if (std::memcmp(&result, &right, sizeof right) != 0) ++wrong;
     });
 }
 
@@ -124,6 +133,8 @@ void thread_of(int rank, int number, unsigned calls) {
         if (number == 0) {
             hold_up();
             each([&](int at) { own.out[at] = vector_of(made(rank, at, epoch)); });
+            // The other's half, to its one place.
+            if (in_halves()) each([&](int at) { if (at / share != rank) all[1 - rank].staging[at % share] = own.out[at]; });
         }
         own.call.wait();
         if (number > 0) run_kernel(own.params);
@@ -142,7 +153,8 @@ int main(int words_count, char** words) {
     const unsigned calls = static_cast<unsigned>(std::strtoul(words[1], nullptr, 10));
     host::seed = std::strtoull(words[2], nullptr, 10);
     if (words_count > 3) host::dropped = words[3];
-    form = static_cast<Form>(host::seed % 3);
+    form = static_cast<Form>(host::seed % 5);
+    if (in_halves()) ranks = 2;
     ends = host::is_dropped("rank_1"), has_parities = !host::is_dropped("second_parity");
     // By then the other has ended, and is not only late; or words of one call lie over those of another for good.
     if (ends || !has_parities) host::limit_ns = 2'000'000'000;

@@ -7,7 +7,7 @@ from host_programs import run
 from host_sources import build
 
 CALLS = 600
-WHOLE, FEW, SHARES = 3, 1, 2  # by the seed
+WHOLE, FEW, SHARES, HALVES, SCATTERED = 5, 1, 2, 3, 4  # by the seed
 
 
 @pytest.fixture(scope="module")
@@ -18,8 +18,8 @@ def program(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [WHOLE, FEW, SHARES])
-def test_three_ranks_that_are_held_up_get_the_right_sums_without_a_race(program, seed):
+@pytest.mark.parametrize("seed", [WHOLE, FEW, SHARES, HALVES, SCATTERED])
+def test_ranks_that_are_held_up_get_the_right_sums_without_a_race(program, seed):
     result = run(program, CALLS, seed)
     assert (result.rounds, result.wrong, result.aborted, result.races) == (CALLS, 0, 0, ())
 
@@ -36,6 +36,10 @@ def test_three_ranks_that_are_held_up_get_the_right_sums_without_a_race(program,
         (SHARES, "store_release"),
         (SHARES, "send_sums"),
         (SHARES, "take_sums"),
+        (HALVES, "store_release"),
+        (HALVES, "take_sums"),
+        (SCATTERED, "load_acquire"),
+        (SCATTERED, "push_halves"),
     ],
 )
 def test_each_order_that_is_dropped_is_reported(program, seed, dropped):
@@ -51,7 +55,7 @@ def test_few_outputs_of_two_calls_in_one_place_are_never_taken_for_each_other(pr
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [WHOLE, FEW, SHARES])
+@pytest.mark.parametrize("seed", [WHOLE, FEW, SHARES, HALVES, SCATTERED])
 def test_a_rank_that_ends_hangs_no_other(program, seed):
     result = run(program, CALLS, seed, dropped="rank_1")
     assert (bool(result.aborted), result.wrong, result.races) == (True, 0, ())

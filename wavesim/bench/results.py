@@ -21,7 +21,7 @@ class ResultRow:
     """Rounds of one way of a case: nanoseconds, and the SM clock of each, 0 if unknown.
 
     `correct`: whether the output was compared with a reference and fits; a time without that is no result.
-    `error` says why there are no rounds.
+    `error` says why there are no rounds, `words` how the way went where there was a choice.
     """
 
     case: str
@@ -31,6 +31,7 @@ class ResultRow:
     ns: tuple[int, ...] = ()
     ghz: tuple[float, ...] = ()
     error: str = ""
+    words: str = ""
 
 
 def start(path: Path, header: Mapping[str, Any]) -> None:

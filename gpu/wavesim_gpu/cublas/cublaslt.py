@@ -133,7 +133,7 @@ class Product:
             return
         place = place_of(a, b, c, bias)
         with allowed_while_capturing():  # its descriptors are made, and the first launch loads its kernel
-            run = self.prepared(place, self._chosen(place))
+            run = self.run_at(place)
             run(a_address, b_address, c_address, workspace, stream)
         if len(self._runs) >= MOST_PLACES:
             self._runs = {}
@@ -149,6 +149,10 @@ class Product:
             is_its_own = self._is_vector and not place.bias
             self._offered[key] = [*by_cublas, *result] if is_its_own else [*result, *by_cublas]
         return self._offered[key]
+
+    def run_at(self, place: Place) -> Run:
+        """The launch for a place by the algorithm that was chosen, where that does."""
+        return self.prepared(place, self._chosen(place))
 
     def prepared(self, place: Place, algorithm: str) -> Run:
         """The launch for a place by an algorithm. Raises `DeviceError` where it does not do."""

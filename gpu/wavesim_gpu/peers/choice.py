@@ -18,7 +18,7 @@ from typing import Any
 from wavesim.safe_io.documents import read_toml
 from wavesim.work.collective import Kind
 from wavesim_gpu.kernels.gemm.sm90.tile_config import TILE_CONFIGS
-from wavesim_gpu.peers.problem import UNIT
+from wavesim_gpu.peers.problem import TILE_K, UNIT
 
 HOPPER = (9, 0)
 RANKS = 2  # more were not measured
@@ -28,9 +28,11 @@ PROMISING = 3  # tiles that are tried besides those of the table
 # Only order what is tried: how many outputs' multiply-adds take as long as loading a row or column of a
 # k-block; the depth whose multiply-adds take a wave as long as its outputs take the link.
 LOADED_ROWS, LINKED_DEPTH = 40, 2000
-EXCHANGE, PUSH, LIBRARY, FUSED, ONE_SHOT, TWO_SHOT, COPIES = (
-    "exchange", "push", "library", "fused", "one-shot", "two-shot", "copies"
+EXCHANGE, PUSH, TILED, HALVES, LIBRARY, FUSED, ONE_SHOT, TWO_SHOT, COPIES = (
+    "exchange", "push", "tiled push", "halves", "library", "fused", "one-shot", "two-shot", "copies"
 )  # fmt: skip
+MOST_TILED, FEW_ROWS_TILES = 128, ((64, 64), (64, 128))  # rows; of more the host is ahead of the GPU
+FEWEST_HALVED = 512  # rows: with fewer a half's GEMM takes as long as the whole
 # By collective: those that a shape may take, best known first.
 WAYS: dict[str, tuple[str, ...]] = {
     "all-reduce": (TWO_SHOT, ONE_SHOT, LIBRARY),
@@ -68,7 +70,12 @@ class WayChoice:
     @property
     def is_ours(self) -> bool:
         """Whether a kernel of ours computes the sums."""
-        return self.way == PUSH or self.exchanges
+        return self.way in (PUSH, TILED, HALVES) or self.exchanges
+
+    @property
+    def is_tiled(self) -> bool:
+        """Whether our own kernel makes the GEMM, in tiles."""
+        return self.way == TILED or self.exchanges
 
     @property
     def exchanges(self) -> bool:
@@ -104,8 +111,22 @@ def takes_push(shape: LinearShape) -> bool:
     return shape.kind != "all-gather" and outputs > 0 and outputs % (UNIT * parts) == 0
 
 
+def takes_tiled(shape: LinearShape, capability: tuple[int, int]) -> bool:
+    """Whether our kernel makes the GEMM ahead of a push, where that saves the host time."""
+    is_tiled = capability == HOPPER and shape.m <= MOST_TILED and shape.k > 0
+    return is_tiled and takes_push(shape) and shape.n % UNIT == 0 and shape.k % UNIT == 0
+
+
+def takes_halves(shape: LinearShape) -> bool:
+    """Whether two ranks have halves of the rows to add that are whole vectors."""
+    is_halved = shape.ranks == RANKS and shape.m % RANKS == 0 and shape.m >= FEWEST_HALVED
+    return is_halved and takes_push(shape) and shape.m // RANKS * shape.n % UNIT == 0
+
+
 def fits_tile(shape: LinearShape, tile: tuple[int, int]) -> bool:
-    """Whether each rank has rows of tiles: of a reduce-scatter whole ones, as many as the other."""
+    """Whether its pieces are TMA's and each rank has rows of tiles, of a reduce-scatter as many."""
+    if tile[1] % TILE_K:
+        return False
     if shape.kind == "reduce-scatter":
         return shape.m % (RANKS * tile[0]) == 0
     return shape.m > tile[0]
@@ -118,8 +139,13 @@ def candidates_of(shape: LinearShape, capability: tuple[int, int], sm_count: int
     ways = [WayChoice(way) for way in WAYS[shape.kind] if way == LIBRARY or shape.dtype == "bf16"]
     if takes_push(shape):
         ways.append(WayChoice(PUSH))
+    if takes_tiled(shape, capability):
+        ways += [WayChoice(TILED, tile) for tile in FEW_ROWS_TILES]
+    if takes_halves(shape):
+        ways.append(WayChoice(HALVES))
     if takes_exchange(shape, capability):
-        ordered = sorted(TILE_CONFIGS, key=lambda tile: (_cost(shape, tile, sm_count), tile))
+        fitting = [tile for tile in TILE_CONFIGS if fits_tile(shape, tile)]
+        ordered = sorted(fitting, key=lambda tile: (_cost(shape, tile, sm_count), tile))
         known = {(row[3], (row[4], row[5])) for row in _table()["rows"]}
         turns = (EXCHANGE, f"{EXCHANGE}:{sm_count}") if shape.kind == "all-reduce" else (EXCHANGE,)
         chosen = known | {(way, tile) for tile in ordered[:PROMISING] for way in turns}

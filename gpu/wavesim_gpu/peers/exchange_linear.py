@@ -8,9 +8,7 @@ share a `Workspace`, and one that gave up is told by the next call of any.
 
 from dataclasses import replace
 
-from wavesim.errors import DeviceError
 from wavesim_gpu.driver.device import query
-from wavesim_gpu.driver.driver_api import require_driver, status_name
 from wavesim_gpu.peers.layout import EXCHANGE, EXCHANGE_PARAMS
 from wavesim_gpu.peers.options import CallOptions, blocks_of, require_way
 from wavesim_gpu.peers.problem import SharedGemm
@@ -18,8 +16,6 @@ from wavesim_gpu.peers.products import exchange_gemm
 from wavesim_gpu.peers.rank_view import RankOperands, RankView
 from wavesim_gpu.peers.regions import require_room
 from wavesim_gpu.peers.workspace import WORD, PreparedLaunch, Workspace
-
-MAP_BYTES = 128
 
 
 class ExchangeLinear:
@@ -39,7 +35,7 @@ class ExchangeLinear:
         require_way(problem, options)
         require_room(workspace.memory, problem, "exchange")
         self.workspace, self.rank, self.problem = workspace, rank, problem
-        self._limit_s, group, driver = options.limit_s, workspace.group, require_driver()
+        self._limit_s, group = options.limit_s, workspace.group
         with group.on(rank) as cupy:
             blocks = blocks_of(problem, query().sm_count, options, group.sharers_of(rank), rank)
             # Any aligned address does until a call has told its own.
@@ -49,7 +45,7 @@ class ExchangeLinear:
             cupy.cuda.Device().synchronize()  # tables are zeroed on another stream
         launch = self._product.launch
         self._launch = PreparedLaunch(replace(launch, shape=replace(launch.shape, is_dependent=False)))
-        self._words, self._replace = self._launch.words, driver.cuTensorMapReplaceAddress
+        self._words = self._launch.words
         params, exchange = EXCHANGE_PARAMS.fields, EXCHANGE.fields
         assert params is not None
         assert exchange is not None
@@ -57,8 +53,8 @@ class ExchangeLinear:
         c = start + params["c"][1]
         self._x_word = (start + params["layer"][1]) // WORD  # A's map comes first
         self._out_map_word, self._out_word = ((c + exchange[name][1]) // WORD for name in ("own_out", "out"))
-        sums = workspace.memory.address(rank, rank, "sums")
-        self._has_words = all(self._is_word(at, w, sums) for at in (self._x_word, self._out_map_word))
+        maps = self._x_word, self._out_map_word
+        self._has_words = all(self._launch.has_plain_map(word, w) for word in maps)
 
     def launch(self, x: int, out: int, stream: int) -> None:
         """One call on a stream, of operands at these addresses, which TMA takes. The GPU must be current.
@@ -73,22 +69,8 @@ class ExchangeLinear:
                 words[self._x_word] = x
                 words[self._out_map_word] = out
             else:
-                self._move(self._x_word, x)
-                self._move(self._out_map_word, out)
+                self._launch.move_map(self._x_word, x)
+                self._launch.move_map(self._out_map_word, out)
             words[self._out_word] = out
             workspace.latest[self.rank] = self.problem, self._limit_s
             self._launch.start(stream)
-
-    def _move(self, word: int, address: int) -> None:
-        """By the driver, which alone knows how a tensor map is made."""
-        if status := self._replace(self._launch.base + WORD * word, address):
-            raise DeviceError(f"no tensor map for {address:#x}: {status_name(status)}")
-
-    def _is_word(self, word: int, address: int, other: int) -> bool:
-        """Whether a tensor map's first word is its address, so that storing it there is all it takes."""
-        end = word + MAP_BYTES // WORD
-        self._move(word, address)
-        moved = self._words[word:end]
-        self._move(word, other)
-        self._words[word] = address
-        return bool(self._words[word:end] == moved)

@@ -9,11 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from wavesim.codegen.cuda import stage_header
+from wavesim.codegen.options import kernel_options
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan
 from wavesim.work.gemm import Gemm
 from wavesim_gpu.cusync.sync_state import SyncState
+from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.driver.device import require_cupy
+from wavesim_gpu.driver.functions import KernelSpec
 from wavesim_gpu.driver.kernel_launch import DeviceLaunch, KernelLaunch
 from wavesim_gpu.kernels.collective import SOURCES
 from wavesim_gpu.kernels.gemm.gemm_backend import Addresses
@@ -91,6 +95,16 @@ def exchange_gemm(view: RankView) -> PeerProduct:
     places = {"a": own.a, "b": own.b, "c": view.own("staging"), "bias": own.bias}
     gemm = replace(problem.gemm, has_bias=problem.has_bias and rank == 0)
     return _product(view, gemm, (problem.pipeline, problem.plan), record, places, view.blocks.gemm)
+
+
+def exchange_kernel(problem: SharedGemm) -> KernelSpec:
+    """What `exchange_gemm` loads on the rank that adds the bias."""
+    header = stage_header(
+        problem.pipeline, problem.plan, "gemm", kernel_options(problem.pipeline, problem.plan)
+    )
+    config = TILE_CONFIGS[problem.tile_m, problem.tile_n]
+    expression = gemm_expression(problem, config, EXCHANGE, has_bias=problem.has_bias)
+    return KernelSpec(GEMM, expression, Build(), header.text)
 
 
 def gather_gemm(view: RankView) -> PeerProduct:

@@ -20,7 +20,7 @@ from wavesim_gpu.peers.layout import PUSH_PARAMS
 from wavesim_gpu.peers.options import LIMIT_S
 from wavesim_gpu.peers.problem import UNIT
 from wavesim_gpu.peers.rank_view import peer_params
-from wavesim_gpu.peers.regions import ELEMENT, QUICK_BYTES
+from wavesim_gpu.peers.regions import ELEMENT, HALVES, QUICK_BYTES
 from wavesim_gpu.peers.regions import WORD as POST
 from wavesim_gpu.peers.workspace import WORD, PreparedLaunch, Workspace
 
@@ -66,12 +66,29 @@ def form_of(elements: int, ranks: int, dtype: str, sm_count: int, *, scatters: b
     return PushForm(f"push_sums<{kinds}, {each}>", -(-vectors // (THREADS * each)))
 
 
+def form_of_halves(elements: int, dtype: str, *, scatters: bool = False) -> PushForm:
+    """Of two ranks whose copy engines bring each other's part: an all-reduce of so many outputs, or a
+    reduce-scatter that leaves a rank so many. Raises `DescriptionError`.
+    """
+    shares = 1 if scatters else HALVES
+    if elements % (UNIT * shares):
+        raise DescriptionError(
+            f"sums of {elements} outputs in halves: each is added in vectors of {UNIT}. Use an even "
+            f"number of rows, and a width that is a multiple of {UNIT}"
+        )
+    kernel = f"push_halves<{str(dtype == 'bf16').lower()}, {str(scatters).lower()}>"
+    return PushForm(kernel, -(-elements // shares // UNIT // THREADS), shares)
+
+
 class PushedSums:
     """One rank's calls: sums of `elements` outputs over all ranks; with `scatters`, of the rank's own part of
-    `ranks * elements`. Raises `DescriptionError`, `DeviceError` and `CompileError`.
+    `ranks * elements`. `in_halves`: of two ranks, which copy each other's part to `half` themselves.
+    Raises `DescriptionError`, `DeviceError` and `CompileError`.
     """
 
     following, gathers = None, False  # who waited for what: a part is a tile of one row
+    # Where the copy engine takes the other rank's part, in halves.
+    half_there = property(lambda self: self.workspace.memory.address(self.rank, 1 - self.rank, "half"))
 
     def __init__(
         self,
@@ -81,6 +98,7 @@ class PushedSums:
         dtype: Literal["fp16", "bf16"],
         *,
         scatters: bool = False,
+        in_halves: bool = False,
         limit_s: float = LIMIT_S,
     ) -> None:
         self.workspace, self.rank, self._limit_s = workspace, rank, limit_s
@@ -88,13 +106,17 @@ class PushedSums:
         with workspace.group.on(rank):
             sms = query().sm_count // workspace.group.sharers_of(rank)
             form = form_of(elements, ranks, dtype, query().sm_count, scatters=scatters)
+            if in_halves:
+                form = form_of_halves(elements, dtype, scatters=scatters)
             self.columns, self._share = form.parts, elements // form.shares
             is_quick = form.threads == QUICK_THREADS
             self._blocks = form.parts if is_quick else min(form.parts, BLOCKS_PER_SM * sms)
-            self._require_room(form, elements, ranks)
-            shape = KernelLaunch(form.kernel, form.threads, 0, self._blocks, is_dependent=True)
+            self._require_room(form, elements, ranks, in_halves=in_halves)
+            # Behind a copy, the kernel depends on more than the one before it.
+            shape = KernelLaunch(form.kernel, form.threads, 0, self._blocks, is_dependent=not in_halves)
             function = load_function(PUSH, form.kernel, Build())
-            self._launch = PreparedLaunch(DeviceLaunch(function, shape, (self._record(),), 0))
+            record = self._record("half" if in_halves else "staging")
+            self._launch = PreparedLaunch(DeviceLaunch(function, shape, (record,), 0))
         fields = PUSH_PARAMS.fields
         assert fields is not None
         apart = self._share * ELEMENT if scatters or form.shares > 1 else 0
@@ -119,15 +141,17 @@ class PushedSums:
         """Every rank adds all parts that it keeps."""
         return self.rank
 
-    def _require_room(self, form: PushForm, elements: int, ranks: int) -> None:
+    def _require_room(self, form: PushForm, elements: int, ranks: int, *, in_halves: bool) -> None:
         memory, others = self.workspace.memory, ranks - 1
         memory.require_inside("staging", 2 * others * self._share * ELEMENT)
         memory.require_inside("arrived", others * form.parts * POST)
-        if form.shares > 1:
+        if in_halves:
+            memory.require_inside("half", self._share * ELEMENT)
+        if form.shares > 1 or in_halves:
             memory.require_inside("sums", elements * ELEMENT)
             memory.require_inside("finished", ranks * form.parts * POST)
 
-    def _record(self) -> Any:
+    def _record(self, incoming: str) -> Any:
         memory, rank, ranks = self.workspace.memory, self.rank, self.workspace.group.rank_count
         staging, arrived = (memory.layout.sizes[name] for name in ("staging", "arrived"))
         place, words = staging // 2 // (ranks - 1), arrived // (ranks - 1)
@@ -150,7 +174,7 @@ class PushedSums:
                 continue
             # A sender's place among all but the one it sends to.
             there, here = rank - (rank > other), other - (other > rank)
-            put("", "staging", other, there * place, here * place)
+            put("", incoming, other, there * place, here * place)
             put("quick_", "quick", other, there * QUICK_BYTES, here * QUICK_BYTES)
             put("sums_", "sums", other, rank * share, other * share)
             put("finished_", "finished", other, rank * posts, other * posts)

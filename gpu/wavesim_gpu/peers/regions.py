@@ -13,6 +13,7 @@ from wavesim_gpu.peers.options import Way
 from wavesim_gpu.peers.problem import SharedGemm
 
 WORD, ELEMENT = 4, 2
+HALVES = 2  # ranks whose copy engines take a half of the outputs to each other
 QUICK_BYTES = 256 << 10  # of few outputs with their calls' numbers: nothing else is ever stored there
 
 
@@ -59,6 +60,7 @@ def exchange_layout(matrix: int, tiles: int, ranks: int = 2) -> PeerLayout:
     others = ranks - 1
     words = {"arrived": others * WORD * tiles, "finished": WORD * tiles}
     places = {"staging": 2 * others * matrix, "sums": matrix, "quick": 2 * others * QUICK_BYTES}
+    places |= {"half": matrix} if ranks == HALVES else {}
     return PeerLayout(_words_of_calls(ranks) | words | places)
 
 

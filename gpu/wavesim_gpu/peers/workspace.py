@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from wavesim_gpu.driver.driver_api import require_driver
+from wavesim.errors import DeviceError
+from wavesim_gpu.driver.driver_api import require_driver, status_name
 from wavesim_gpu.driver.kernel_launch import DeviceLaunch, launch_config, launch_error
 from wavesim_gpu.peers.groups import PeerGroup
 from wavesim_gpu.peers.layout import ERRORS
@@ -20,6 +21,7 @@ from wavesim_gpu.peers.regions import exchange_layout, failure
 
 LEAST_BYTES, LEAST_TILES = 4 << 20, 1024
 PARAMETER_ALIGNMENT, WORD = 64, 8  # of tensor maps; bytes of an address
+MAP_BYTES, MAP_STEP = 128, 4096  # of a tensor map; how far another one's address is
 HOST_TO_DEVICE, DEVICE_TO_HOST = 1, 2  # cudaMemcpyKind
 
 
@@ -99,7 +101,22 @@ class PreparedLaunch:
         self.words = (ctypes.c_uint64 * (size // WORD)).from_address(self.base)
         self._shape, self._config = launch.shape, launch_config(launch.shape, 0)
         self._how, self._function = ctypes.byref(self._config), c_void_p(int(launch.function.function.ptr))
-        self._launch = require_driver().cuLaunchKernelEx
+        driver = require_driver()
+        self._launch, self._replace = driver.cuLaunchKernelEx, driver.cuTensorMapReplaceAddress
+
+    def move_map(self, word: int, address: int) -> None:
+        """The tensor map that begins there gets another address, by the driver. Raises `DeviceError`."""
+        if status := self._replace(self.base + WORD * word, address):
+            raise DeviceError(f"no tensor map for {address:#x}: {status_name(status)}")
+
+    def has_plain_map(self, word: int, address: int) -> bool:
+        """Whether a tensor map's first word is its address, so that storing it there is all it takes."""
+        end = word + MAP_BYTES // WORD
+        self.move_map(word, address)
+        moved = self.words[word:end]
+        self.move_map(word, address + MAP_STEP)
+        self.words[word] = address
+        return bool(self.words[word:end] == moved)
 
     def start(self, stream: int) -> None:
         """Launches it with the parameters as they are now. Raises `DeviceError` with the driver's word."""

@@ -17,7 +17,8 @@ from torch.distributed.distributed_c10d import _resolve_process_group
 
 from wavesim.errors import DescriptionError
 from wavesim.work.collective import KINDS
-from wavesim_gpu.torch.parallel_calls import calls_of, tuned_times
+from wavesim_gpu.torch.parallel_calls import calls_of
+from wavesim_gpu.torch.parallel_tuning import tuned_times
 
 _LIBRARY = torch.library.Library("wavesim", "FRAGMENT")
 ROW, COLUMN = "row_parallel_linear", "column_parallel_linear"

@@ -1,43 +1,27 @@
 """A process group's linear layers: each chooses a way at its first call, and its later calls go there.
 
 Example: `calls_of(group).run("all-reduce", x, w, None, None)` finds the prepared way by shapes and addresses;
-a first call compares shapes between ranks, takes what `tuned_times` has kept for it, or else what
-`peers/choice.py` says, and makes it on all ranks. What cannot be made is replaced by the library's, which a
-warning says once.
+a first call compares shapes between ranks, takes what tuning (parallel_tuning.py) has kept for it, or else
+what `peers/choice.py` says, and makes it on all ranks. What cannot be made is replaced by the library's,
+which a warning says once.
 """
 
-import hashlib
-import json
 import warnings
 from collections import OrderedDict
-from contextlib import suppress
-from dataclasses import asdict
 from functools import cache, partial
-from pathlib import Path
-from statistics import median
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from wavesim.errors import DescriptionError, OutputError, RecordingError
-from wavesim.safe_io.reading import read_text
-from wavesim.safe_io.writing import write_text
-from wavesim_gpu.driver import cubin_cache
-from wavesim_gpu.driver.device import query, versions
-from wavesim_gpu.driver.kernel_sources import source_hash
-from wavesim_gpu.peers.choice import LIBRARY, LinearShape, WayChoice, candidates_of, choice_of
-from wavesim_gpu.peers.products import GEMM
-from wavesim_gpu.torch.parallel_ways import GroupMemory, Run, made_way, require_alike
+from wavesim.errors import DescriptionError
+from wavesim_gpu.peers.choice import LIBRARY, LinearShape, WayChoice, choice_of
+from wavesim_gpu.torch.kept_ways import kept_choices
+from wavesim_gpu.torch.parallel_ways import UNTIMED, GroupMemory, Run, made_way, require_alike
 
-_DTYPES = {torch.float16: "fp16", torch.bfloat16: "bf16"}
+DTYPES = {torch.float16: "fp16", torch.bfloat16: "bf16"}
 CALLS_KEPT = 1024  # of a group: layers, times the numbers of rows that they are called with
-LEAST_FASTER = 0.98  # of the fastest library's time: from there on ours is kept
-ROUNDS, CALLS_AT_ONCE = 15, 10
-TOLERANCE = 2e-2  # of the largest output: bf16's, whose sums are rounded twice
-MOST_BYTES = 4096
-FORMS = "graph", "eager"
 
 
 @cache
@@ -86,13 +70,17 @@ class GroupCalls:
     def shape_of(self, kind: str, x: Tensor, w: Tensor, bias: Tensor | None) -> LinearShape:
         """What all ranks must have alike."""
         rows = x.numel() // max(1, x.shape[-1]) * (self.ranks if kind == "all-gather" else 1)
-        dtype, (n, k) = _DTYPES.get(x.dtype, str(x.dtype)), w.shape
+        dtype, (n, k) = DTYPES.get(x.dtype, str(x.dtype)), w.shape
         return LinearShape(kind, rows, n, k, dtype, self.ranks, bias is not None)  # type: ignore[arg-type]
 
     def words_of(self, shape: LinearShape) -> str:
         """How a layer's calls go, for who measures them."""
         graph, eager = self.chosen[shape], self.eager.get(shape)
-        return _label(graph) if eager in (None, graph) else f"{_label(graph)}; {_label(eager)} outside graphs"
+        return (
+            label_of(graph)
+            if eager in (None, graph)
+            else f"{label_of(graph)}; {label_of(eager)} outside graphs"
+        )
 
     def forget(self) -> None:
         """Layers choose anew."""
@@ -111,9 +99,9 @@ class GroupCalls:
         return call
 
     def _prepared(self, key: tuple[Any, ...], kind: str, x: Tensor, w: Tensor, bias: Tensor | None) -> Run:
-        _require(kind, x, w, bias, self.ranks)
+        require_layer(kind, x, w, bias, self.ranks)
         shape, memory = self.shape_of(kind, x, w, bias), self.memory(x.device)
-        is_ours = x.is_cuda and x.dtype in _DTYPES and shape.m > 0
+        is_ours = x.is_cuda and x.dtype in DTYPES and shape.m > 0
         if is_ours and torch.cuda.is_current_stream_capturing():
             self._say("a layer's first call was captured in a graph, which prepares nothing; the library's "
                       "collective is used. Call the layer once before")  # fmt: skip
@@ -130,11 +118,15 @@ class GroupCalls:
 
     def _chosen(self, shape: LinearShape, x: Tensor, w: Tensor, bias: Tensor | None) -> Run:
         memory, capability = self.memory(w.device), torch.cuda.get_device_capability(w.device)
-        kept = (self.chosen[shape], self.eager.get(shape)) if shape in self.chosen else _read(shape)
-        graph, eager = kept or (choice_of(shape, capability), None)
-        told = memory.exchange((shape, graph, eager))
+        algorithms = memory.algorithms.get(shape, UNTIMED)
+        made = (
+            (self.chosen[shape], self.eager.get(shape), algorithms)
+            if shape in self.chosen
+            else kept_choices(shape)
+        )
+        told = memory.exchange((shape, *(made or (choice_of(shape, capability), None, UNTIMED))))
         require_alike([other for other, *_ in told])
-        _, graph, eager = told[0]  # a file may be there on one rank alone
+        _, graph, eager, memory.algorithms[shape] = told[0]  # a file may be there on one rank alone
         self.chosen[shape] = graph
         call = self._made(graph, shape, x, w, bias)
         if eager is None or eager == graph:
@@ -167,45 +159,6 @@ class GroupCalls:
             )
 
 
-@torch.no_grad()
-def tuned_times(group: Any, kind: str, x: Tensor, w: Tensor, bias: Tensor | None) -> dict[str, float]:
-    """Times all ways over the group, keeps the fastest and returns us by way. Collective."""
-    calls = calls_of(group)
-    _require(kind, x, w, bias, calls.ranks)
-    shape, memory = calls.shape_of(kind, x, w, bias), calls.memory(x.device)
-    require_alike(memory.exchange(shape))
-    if not x.is_cuda or x.dtype not in _DTYPES:
-        raise DescriptionError(
-            f"parallel linear: x is {x.dtype} on {x.device}; tuning times fp16 and bf16 on a GPU"
-        )
-    rows, timed = x.reshape(-1, x.shape[-1]), {}
-    right = made_way(WayChoice(LIBRARY), shape, memory, w, bias)(rows, w, bias, None).float()
-    for choice in _candidates(shape, x.device):
-        call, _ = memory.agree(partial(made_way, choice, shape, memory, w, bias))
-        if call is None:
-            continue
-        error = float((call(rows, w, bias, None).float() - right).abs().max() / right.abs().max())
-        if all(told <= TOLERANCE for told in memory.exchange(error)):  # NaN is not
-            timed[choice] = partial(call, rows, w, bias, None)
-    in_graphs, eager = _times(timed, memory)
-    calls.chosen[shape], calls.eager[shape] = _best(in_graphs), _best(eager)
-    calls.forget()
-    _keep(shape, calls.chosen[shape], calls.eager[shape])
-    return {_label(choice): in_graphs[choice] for choice in sorted(in_graphs, key=in_graphs.__getitem__)}
-
-
-def _candidates(shape: LinearShape, device: torch.device) -> list[WayChoice]:
-    properties = torch.cuda.get_device_properties(device)
-    return candidates_of(shape, (properties.major, properties.minor), properties.multi_processor_count)
-
-
-def _best(times: dict[WayChoice, float]) -> WayChoice:
-    """The fastest; ours only where it is surely faster than the libraries'."""
-    best = min((choice for choice in times if not choice.is_ours), key=times.__getitem__)
-    ours = min((choice for choice in times if choice.is_ours), key=times.__getitem__, default=best)
-    return ours if times[ours] <= LEAST_FASTER * times[best] else best
-
-
 def _either(in_graph: Run, eager: Run) -> Run:
     """The call that is faster as it is launched: a library's may take the host longer than the GPU."""
 
@@ -215,48 +168,8 @@ def _either(in_graph: Run, eager: Run) -> Run:
     return run
 
 
-def _times(
-    calls: dict[WayChoice, Any], memory: GroupMemory
-) -> tuple[dict[WayChoice, float], dict[WayChoice, float]]:
-    """Microseconds of one call, in graphs and launched by the host, interleaved: the slower rank's median."""
-    launched = {}
-    for choice, call in calls.items():
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            for _ in range(3):
-                call()
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        repeated = partial(_repeat, call)
-        with torch.cuda.graph(graph, stream=stream):
-            repeated()
-        launched[choice, True], launched[choice, False] = graph.replay, repeated
-    times: dict[tuple[WayChoice, bool], list[float]] = {key: [] for key in launched}
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    for _ in range(ROUNDS):
-        for key, launch in launched.items():
-            torch.cuda.synchronize()
-            memory.exchange(None)
-            launch()  # ranks start apart; by the second time they go together
-            begin.record()
-            launch()
-            end.record()
-            end.synchronize()
-            times[key].append(begin.elapsed_time(end) * 1e3 / CALLS_AT_ONCE)
-    told = memory.exchange([median(entry) for entry in times.values()])
-    slower = dict(zip(times, map(max, zip(*told, strict=True)), strict=True))
-    in_graphs, eager = ({way: us for (way, is_graph), us in slower.items() if is_graph is wanted}
-                        for wanted in (True, False))  # fmt: skip
-    return in_graphs, eager
-
-
-def _repeat(call: Any) -> None:
-    for _ in range(CALLS_AT_ONCE):
-        call()
-
-
-def _require(kind: str, x: Tensor, w: Tensor, bias: Tensor | None, ranks: int) -> None:
+def require_layer(kind: str, x: Tensor, w: Tensor, bias: Tensor | None, ranks: int) -> None:
+    """Raises `DescriptionError` for operands that no layer has."""
     if w.dim() != 2 or x.dim() < 1 or x.shape[-1] != w.shape[1]:
         raise DescriptionError(
             f"parallel linear: x is {tuple(x.shape)} and w {tuple(w.shape)}; x's last side must be w's "
@@ -276,37 +189,6 @@ def _require(kind: str, x: Tensor, w: Tensor, bias: Tensor | None, ranks: int) -
         )
 
 
-def _label(choice: WayChoice) -> str:
-    return f"{choice.way} {choice.tile[0]}x{choice.tile[1]}" if choice.exchanges else choice.way
-
-
-# ---- What was measured, kept for later processes. ----
-
-
-def _key(shape: LinearShape) -> str:
-    software = sorted(versions().items())
-    return f"{shape} on {query().name}, {software}, torch {torch.__version__}, {source_hash(GEMM)}"
-
-
-def _path(key: str) -> Path | None:
-    folder = cubin_cache.folder()
-    return folder and folder / "two_gpus" / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.json"
-
-
-def _read(shape: LinearShape) -> tuple[WayChoice, WayChoice | None] | None:
-    path = _path(key := _key(shape))
-    if path is None or not path.exists():
-        return None
-    with suppress(RecordingError, ValueError, TypeError, LookupError):
-        kept = json.loads(read_text(path, MOST_BYTES))
-        known = _candidates(shape, torch.device("cuda"))
-        graph, eager = (WayChoice(str(kept[name]["way"]), tuple(kept[name]["tile"])) for name in FORMS)
-        return (graph, eager) if kept["key"] == key and {graph, eager} <= set(known) else None
-    return None
-
-
-def _keep(shape: LinearShape, graph: WayChoice, eager: WayChoice) -> None:
-    if (path := _path(key := _key(shape))) is not None:
-        told = {name: asdict(choice) for name, choice in zip(FORMS, (graph, eager), strict=True)}
-        with suppress(OutputError):  # a full disk only costs the next process its tuning
-            write_text(path, json.dumps({"key": key} | told) + "\n")
+def label_of(choice: WayChoice) -> str:
+    """A way and, of ours, its tile."""
+    return f"{choice.way} {choice.tile[0]}x{choice.tile[1]}" if choice.is_tiled else choice.way

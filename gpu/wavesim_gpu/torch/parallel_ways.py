@@ -6,7 +6,8 @@ PyTorch's all-reduce there, `PUSH` cuBLAS and our all-reduce (peers/push.py), `E
 `out` where that is given. Making one is a collective call and never happens while a graph is captured.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -16,17 +17,20 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn.functional import linear
 
-from wavesim.errors import DescriptionError, WavesimError
+from wavesim.errors import DescriptionError, DeviceError, WavesimError
 from wavesim.sim.peers.tiles import split_of
 from wavesim.work.collective import Collective
-from wavesim_gpu.driver.device import query
+from wavesim_gpu.cublas.cublas_library import workspace_bytes
+from wavesim_gpu.driver.device import query, require_cupy
 from wavesim_gpu.kernels.gemm.sm90.parameters import ALIGNMENT
 from wavesim_gpu.peers.choice import (
     COPIES,
     FUSED,
+    HALVES,
     LIBRARY,
     ONE_SHOT,
     PUSH,
+    TILED,
     TWO_SHOT,
     LinearShape,
     WayChoice,
@@ -35,10 +39,15 @@ from wavesim_gpu.peers.exchange_linear import ExchangeLinear
 from wavesim_gpu.peers.groups import PeerGroup, ProcessPeers
 from wavesim_gpu.peers.options import LIMIT_S, options_named
 from wavesim_gpu.peers.problem import SharedGemm, in_halves
-from wavesim_gpu.peers.push import PushedSums, form_of
+from wavesim_gpu.peers.push import PushedSums, form_of, form_of_halves
 from wavesim_gpu.peers.regions import ELEMENT
+from wavesim_gpu.peers.sends import ANY_DIRECTION
+from wavesim_gpu.peers.tiled_linear import TiledLinear
 from wavesim_gpu.peers.workspace import Workspace, workspace_size
+from wavesim_gpu.torch.layer_product import LayerProduct, takes_product
 
+Algorithms = tuple[str, str]
+UNTIMED: Algorithms = "", ""
 Run = Callable[[Tensor, Tensor, Tensor | None, Tensor | None], Tensor]
 _raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # noqa: SLF001  # without an object per call
 LEAST_SHARED = 1 << 20  # elements of symmetric memory
@@ -55,8 +64,12 @@ class GroupMemory:
     peers: PeerGroup | None = None
     workspaces: dict[tuple[int, int], Workspace] = field(default_factory=dict)
     shared: dict[tuple[int, torch.dtype], Tensor] = field(default_factory=dict)
+    # cuBLASLt's, where they were timed: of the whole GEMM, and of half of its rows.
+    algorithms: dict[LinearShape, Algorithms] = field(default_factory=dict)
     latest: int = -1
     _latest_stream: Any = None
+    _scratch: Tensor | None = None  # cuBLASLt's
+    _beside: Any = None  # the copy engine's stream
 
     @property
     def rank(self) -> int:
@@ -93,6 +106,15 @@ class GroupMemory:
             self.workspaces[size] = Workspace(self.met(), size)
         return self.workspaces[size]
 
+    def product(
+        self, shape: LinearShape, w: Tensor, bias: Tensor | None, algorithm: str = ""
+    ) -> LayerProduct:
+        """A layer's GEMM. Raises `DeviceError`."""
+        self.met()
+        if self._scratch is None:
+            self._scratch = torch.empty(workspace_bytes(), dtype=torch.uint8, device=self.device)
+        return LayerProduct(shape, self._scratch.data_ptr(), w, bias, algorithm)
+
     def symmetric(self, elements: int, dtype: torch.dtype) -> Tensor:
         """Memory that all ranks see, by PyTorch: at least so many elements."""
         import torch.distributed._symmetric_memory as symmetric  # noqa: PLC0415  # not in every build
@@ -103,6 +125,19 @@ class GroupMemory:
             symmetric.rendezvous(made, self.group.group_name)
             self.shared[key] = made
         return self.shared[key]
+
+    @contextmanager
+    def copy_beside(self, there: int, here: int, size: int) -> Iterator[None]:
+        """The copy engine stores bytes elsewhere, after what is on the current stream and beside what is put
+        on it within; what comes after waits for both.
+        """
+        current = torch.cuda.current_stream(self.device)
+        if self._beside is None:
+            self._beside = torch.cuda.Stream(self.device)
+        self._beside.wait_stream(current)
+        require_cupy().cuda.runtime.memcpyAsync(there, here, size, ANY_DIRECTION, self._beside.cuda_stream)
+        yield
+        current.wait_stream(self._beside)
 
     def follow(self, stream: int) -> None:
         """The current stream's next call comes after the calls of the stream before, whose memory it uses."""
@@ -118,9 +153,12 @@ def made_way(choice: WayChoice, shape: LinearShape, memory: GroupMemory, w: Tens
     """A way for layers of that shape; ours for those weights."""
     if choice.exchanges:
         return _exchange(choice, shape, memory, w, bias)
+    if choice.way in (PUSH, TILED):
+        return _push(choice, shape, memory, w, bias)
+    if choice.way == HALVES:
+        return _halves(shape, memory, w, bias)
     makers: dict[str, Callable[[LinearShape, GroupMemory], Run]] = {
         LIBRARY: _library,
-        PUSH: _push,
         ONE_SHOT: partial(_symmetric, "one_shot_all_reduce_out"),
         TWO_SHOT: partial(_symmetric, "two_shot_all_reduce_out"),
         FUSED: _fused,
@@ -256,28 +294,94 @@ def _exchange(choice: WayChoice, shape: LinearShape, memory: GroupMemory, w: Ten
     return run
 
 
-def _push(shape: LinearShape, memory: GroupMemory) -> Run:
-    """The library's GEMM, then one kernel of ours that stores its outputs to the other ranks and adds."""
-    rank, scatters = memory.rank, shape.kind == "reduce-scatter"
+def _push(choice: WayChoice, shape: LinearShape, memory: GroupMemory, w: Tensor, bias: Tensor | None) -> Run:
+    """A GEMM, the library's or ours, then a kernel that stores its outputs to the other ranks and adds."""
+    scatters, adds_bias = shape.kind == "reduce-scatter", memory.rank == 0
     elements = shape.m * shape.n // (shape.ranks if scatters else 1)
     form = form_of(elements, shape.ranks, shape.dtype, query().sm_count, scatters=scatters)
     space = memory.workspace(elements * ELEMENT, form.parts * form.shares)
     dtype: Any = shape.dtype
-    sums = PushedSums(space, rank, elements, dtype, scatters=scatters, limit_s=LIMIT_S)
-    launch, index, size = sums.launch, memory.device.index, (shape.m // shape.ranks, shape.n)
+    sums = PushedSums(space, memory.rank, elements, dtype, scatters=scatters, limit_s=LIMIT_S)
+    push, multiply = sums.launch, _multiplied(choice, shape, memory, w, bias if adds_bias else None)
+    size, part, index = (shape.m, shape.n), (shape.m // shape.ranks, shape.n), memory.device.index
 
     def run(x: Tensor, w: Tensor, bias: Tensor | None, out: Tensor | None) -> Tensor:
         if (stream := _raw_stream(index)) != memory.latest:  # type: ignore[misc]  # on a GPU
             memory.follow(stream)
-        is_aligned = out is not None and out.data_ptr() % ALIGNMENT == 0
-        product = _product(x, w, bias if rank == 0 else None, out if is_aligned and not scatters else None)
+        given = out if out is not None and out.data_ptr() % ALIGNMENT == 0 else None
+        product = x.new_empty(size) if given is None or scatters else given
+        multiply(x, w, bias if adds_bias else None, product, stream)
         made = product
         if scatters:
-            made = out if is_aligned else product.new_empty(size)
-        launch(product.data_ptr(), made.data_ptr(), stream)
+            made = product.new_empty(part) if given is None else given
+        push(product.data_ptr(), made.data_ptr(), stream)
         return made if made is out or out is None else out.copy_(made)
 
     return run
+
+
+def _halves(shape: LinearShape, memory: GroupMemory, w: Tensor, bias: Tensor | None) -> Run:
+    """The other rank's rows, which the copy engine takes there under own ones; then a kernel adds."""
+    if not takes_product(w, bias):
+        raise DescriptionError("halves are made by cuBLASLt, whose vectors begin at multiples of 16 bytes")
+    scatters, rank, half = shape.kind == "reduce-scatter", memory.rank, replace(shape, m=shape.m // 2)
+    size, part, index = (shape.m, shape.n), (half.m, shape.n), memory.device.index
+    elements = half.m * shape.n * (1 if scatters else 2)
+    form = form_of_halves(elements, shape.dtype, scatters=scatters)
+    space = memory.workspace(shape.m * shape.n * ELEMENT, 2 * form.parts)
+    dtype: Any = shape.dtype
+    sums = PushedSums(space, rank, elements, dtype, scatters=scatters, in_halves=True, limit_s=LIMIT_S)
+    multiply, add, copy = (
+        memory.product(half, w, None if rank else bias).launch,
+        sums.launch,
+        memory.copy_beside,
+    )
+    there, size_of_half = sums.half_there, half.m * shape.n * ELEMENT
+    rows_apart = half.m * shape.k * ELEMENT  # of x
+
+    def run(x: Tensor, _w: Tensor, _bias: Tensor | None, out: Tensor | None) -> Tensor:
+        if (stream := _raw_stream(index)) != memory.latest:  # type: ignore[misc]  # on a GPU
+            memory.follow(stream)
+        x = aligned(x)
+        given = out if out is not None and out.data_ptr() % ALIGNMENT == 0 else None
+        product = x.new_empty(size) if given is None or scatters else given
+        rows, outputs = x.data_ptr(), product.data_ptr()
+        theirs = outputs + (1 - rank) * size_of_half
+        multiply(rows + (1 - rank) * rows_apart, theirs, stream)
+        with copy(there, theirs, size_of_half):
+            multiply(rows + rank * rows_apart, outputs + rank * size_of_half, stream)
+        made = product
+        if scatters:
+            made = product.new_empty(part) if given is None else given
+        add(outputs, made.data_ptr(), stream)
+        return made if made is out or out is None else out.copy_(made)
+
+    return run
+
+
+def _multiplied(
+    choice: WayChoice, shape: LinearShape, memory: GroupMemory, w: Tensor, bias: Tensor | None
+) -> Callable[[Tensor, Tensor, Tensor | None, Tensor, int], object]:
+    """Writes x w^T, prepared where vectors fit and else by PyTorch, on this rank alone."""
+    if takes_product(w, bias):
+        with suppress(DeviceError):  # a cuBLASLt that cannot be loaded, or that refuses the shape
+            launch = _prepared(choice, shape, memory, w, bias)
+
+            def multiply(x: Tensor, _w: Any, _bias: Any, out: Tensor, stream: int) -> None:
+                launch(aligned(x).data_ptr(), out.data_ptr(), stream)
+
+            return multiply
+    return lambda x, w, bias, out, _stream: _product(x, w, bias, out)
+
+
+def _prepared(
+    choice: WayChoice, shape: LinearShape, memory: GroupMemory, w: Tensor, bias: Tensor | None
+) -> Callable[[int, int, int], None]:
+    if choice.way == TILED:
+        memory.met()
+        return TiledLinear(shape, choice.tile, w.data_ptr(), 0 if bias is None else bias.data_ptr()).launch
+    algorithm, _ = memory.algorithms.get(shape, UNTIMED)
+    return memory.product(shape, w, bias, algorithm).launch
 
 
 def problem_of(shape: LinearShape, choice: WayChoice) -> SharedGemm:

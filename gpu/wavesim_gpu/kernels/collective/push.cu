@@ -9,6 +9,10 @@
 // Of more than two ranks each adds a share of many outputs and stores the sums to the others, where they are copied to the
 // output: every rank sends and receives as much whatever their number. Each begins with the rank behind its own.
 //
+// Of two ranks whose outputs for each other the copy engine has taken there, under the product of their own half, the kernel
+// begins with the posts. That place is the same in all calls: a rank's copy comes after it has waited for all that the other
+// posts behind its reads of the call before.
+//
 // Nothing tells a rank that its staging may be written again: its places take turns, and a rank that is in call e has seen
 // the other's posts of call e - 1, before which the other had ended call e - 2.
 
@@ -184,6 +188,41 @@ __global__ void __launch_bounds__(push_threads, push_blocks_per_sm) push_shares(
     end_call(p.peers, epoch);
 }
 
+// Of two ranks, where `here` holds what the other's copy engine has stored. A reduce-scatter posts only that it has read.
+template <bool IS_BF16, bool SCATTERS>
+__global__ void __launch_bounds__(push_threads, push_blocks_per_sm) push_halves(const __grid_constant__ PushParams p) {
+    cusync::wait_for_previous_grid();
+    if (cusync::is_leader()) enter_block(p.peers);
+    const unsigned epoch = epoch_of(p.peers);
+    const int step = static_cast<int>(gridDim.x), other = p.peers.rank ^ 1;
+    // The copies have ended: this kernel comes behind them in the stream, and the release hands that on.
+    if (cusync::is_leader()) {
+        for (int number = blockIdx.x; number < p.parts; number += step) post(p.posts[other] + number, epoch);
+    }
+#pragma unroll 1
+    for (int number = blockIdx.x; number < p.parts; number += step) {
+        const bool is_there = add<2, IS_BF16>(p, Part<1>(number), 0, epoch);
+        if constexpr (SCATTERS) {
+            // Block barrier: all threads have read the part before the leader says so.
+            __syncthreads();
+            if (cusync::is_leader()) post(p.finished_there[other] + number, epoch);
+        } else {
+            if (is_there) send_sums<2>(p, Part<1>(number), epoch);
+        }
+    }
+    // Block barrier: a wait that gives up below reports behind all threads' sums.
+    __syncthreads();
+#pragma unroll 1
+    for (int number = blockIdx.x; number < p.parts; number += step) {
+        if constexpr (SCATTERS) {
+            if (cusync::is_leader()) wait_for(p.peers, p.finished_here[other] + number, epoch, {Fact::finished, other, number});
+        } else {
+            take_sums(p, other, Part<1>(number), epoch);
+        }
+    }
+    end_call(p.peers, epoch);
+}
+
 constexpr int quick_threads = 256;
 constexpr int words_of_vector = 4;
 
@@ -244,5 +283,6 @@ __global__ void __launch_bounds__(quick_threads) push_few(const __grid_constant_
 }  // namespace peers
 
 using peers::push_few;
+using peers::push_halves;
 using peers::push_shares;
 using peers::push_sums;

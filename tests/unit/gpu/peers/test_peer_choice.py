@@ -7,9 +7,11 @@ import pytest
 from wavesim.sim.peers.tiles import split_of
 from wavesim_gpu.peers.choice import (
     FUSED,
+    HALVES,
     LIBRARY,
     ONE_SHOT,
     PUSH,
+    TILED,
     TWO_SHOT,
     LinearShape,
     WayChoice,
@@ -58,14 +60,24 @@ def test_sums_of_two_ranks_and_whole_vectors_are_pushed():
 
 def test_tuning_times_every_library_and_ours_in_the_tiles_that_fit():
     ways = candidates_of(LARGE, HOPPER, SMS)
-    assert {TWO_SHOT, ONE_SHOT, LIBRARY, PUSH, "exchange", "exchange:132"} == {entry.way for entry in ways}
+    assert {TWO_SHOT, ONE_SHOT, LIBRARY, PUSH, HALVES, "exchange", "exchange:132"} == {
+        entry.way for entry in ways
+    }
     assert {(128, 256), (256, 128), (128, 192)} <= {entry.tile for entry in ways if entry.exchanges}
     # A single wave of the usual tile would hide nothing of the link: smaller ones are tried.
     assert (128, 128) in {entry.tile for entry in candidates_of(replace(LARGE, m=1024, k=6144), HOPPER, SMS)}
     assert [entry.way for entry in candidates_of(replace(LARGE, dtype="fp16"), (8, 0), SMS)] == [
         LIBRARY,
         PUSH,
+        HALVES,
     ]
+    # Of few rows our own GEMM saves the host time.
+    few = {entry.way for entry in candidates_of(replace(LARGE, m=16), HOPPER, SMS)}
+    assert few == {TWO_SHOT, ONE_SHOT, LIBRARY, PUSH, TILED}
+    assert TILED not in {entry.way for entry in candidates_of(replace(LARGE, m=16), (8, 0), SMS)}
+    # Of rows that two ranks cannot halve, of few, or of four ranks there are no halves.
+    for other in (replace(LARGE, m=4097), replace(LARGE, m=256), replace(LARGE, ranks=4)):
+        assert HALVES not in {entry.way for entry in candidates_of(other, HOPPER, SMS)}
     scattered = replace(LARGE, kind="reduce-scatter", m=1280)
     tried = [entry for entry in candidates_of(scattered, HOPPER, SMS) if entry.exchanges]
     assert {(128, 256), (128, 192)} <= {entry.tile for entry in tried}

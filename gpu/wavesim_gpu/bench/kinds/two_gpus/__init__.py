@@ -128,7 +128,10 @@ class PeerMeasurer:
 
 def _row(case: str, kind: str, result: Mapping[str, Any]) -> ResultRow:
     error = "" if result["is_right"] else f"relative error {result['error']}"
-    return ResultRow(case, kind, result["way"], result["is_right"], tuple(result["ns"]), error=error)
+    words = result.get("words", "")
+    return ResultRow(
+        case, kind, result["way"], result["is_right"], tuple(result["ns"]), error=error, words=words
+    )
 
 
 def _bytes_of(setting: Setting, size: tuple[int, int, int]) -> int:

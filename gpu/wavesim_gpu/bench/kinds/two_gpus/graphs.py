@@ -1,10 +1,11 @@
-"""CUDA graphs of a few calls each, as contenders: what a library does, over operands that all ranks know.
+"""Calls as contenders, in CUDA graphs of a few each or one by one, over operands that all ranks know.
 
 Example: `library_contender(call, expected)` captures ten calls in a row, checks what the last of them leaves
 and times a replay, which all ranks begin together.
 """
 
 import math
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
@@ -19,6 +20,8 @@ from wavesim_gpu.bench.kinds.two_gpus.turns import PeerContender
 from wavesim_gpu.driver.device import require_cupy
 
 REPEATS, WARM_UP = 10, 5
+LEAST_REPEATS, TIMED_NS = 2, 5e6  # of calls that take long
+HOST_CALLS, HELD_CYCLES = 20, 20_000_000  # while the GPU is held, about 10 ms
 
 
 class _OwnGpu:
@@ -38,29 +41,54 @@ def rank_tensors(rank: int, case: SharedCase) -> tuple[Tensor, Tensor]:
     return a, b
 
 
-def library_contender(call: Callable[[], Tensor], expected: Tensor) -> PeerContender:
+def library_contender(call: Callable[[], Tensor], expected: Tensor, repeats: int = REPEATS) -> PeerContender:
     """`call` in a graph, as something to check and to time. Collective where `call` is."""
-    graph, out, stream = captured(call)
+    graph, out, stream = captured(call, repeats)
     return PeerContender(
         # With `call`: its operands are what the graph reads, and nothing else keeps them.
         partial(_library_error, graph, out, expected, stream, call),
-        partial(timed, graph.replay, stream.cuda_stream),
+        partial(timed, graph.replay, stream.cuda_stream, repeats),
     )
 
 
-def called(call: Callable[[], Tensor], expected: Tensor) -> PeerContender:
+def called(call: Callable[[], Tensor], expected: Tensor, repeats: int = REPEATS) -> PeerContender:
     """A call that the host launches each time, checked and timed as graphs are."""
 
     def repeated() -> None:
-        for _ in range(REPEATS):
+        for _ in range(repeats):
             call()
 
     stream = torch.cuda.current_stream().cuda_stream
-    return PeerContender(lambda: relative(call(), expected), partial(timed, repeated, stream))
+    return PeerContender(lambda: relative(call(), expected), partial(timed, repeated, stream, repeats))
 
 
-def captured(call: Callable[[], Any]) -> tuple[Any, list[Any], Any]:
-    """A graph of `REPEATS` calls, where their output is, and the stream it runs on."""
+def hosted(call: Callable[[], Tensor], expected: Tensor) -> PeerContender:
+    """A call's time on the host: several are launched while the GPU is held, so that none waits for it."""
+
+    def host_ns() -> float:
+        torch.cuda.synchronize()
+        dist.barrier()
+        torch.cuda._sleep(HELD_CYCLES)  # noqa: SLF001  # PyTorch has no other name
+        began = time.perf_counter_ns()
+        for _ in range(HOST_CALLS):
+            call()
+        took = time.perf_counter_ns() - began
+        torch.cuda.synchronize()
+        return took / HOST_CALLS
+
+    return PeerContender(lambda: relative(call(), expected), host_ns)
+
+
+def repeats_of(call: Callable[[], Tensor], agreed: Callable[[float], float]) -> int:
+    """How many calls are timed at once, on all ranks alike: fewer where each takes long."""
+    for _ in range(WARM_UP):
+        call()
+    ns = agreed(timed(call, torch.cuda.current_stream().cuda_stream, 1))
+    return int(max(LEAST_REPEATS, min(REPEATS, TIMED_NS // ns)))
+
+
+def captured(call: Callable[[], Any], repeats: int = REPEATS) -> tuple[Any, list[Any], Any]:
+    """A graph of so many calls, where their output is, and the stream it runs on."""
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         for _ in range(WARM_UP):
@@ -68,7 +96,7 @@ def captured(call: Callable[[], Any]) -> tuple[Any, list[Any], Any]:
     torch.cuda.synchronize()
     graph, out = torch.cuda.CUDAGraph(), []
     with torch.cuda.graph(graph, stream=stream):
-        for _ in range(REPEATS):
+        for _ in range(repeats):
             out[:] = [call()]
     return graph, out, stream
 
@@ -87,7 +115,7 @@ def relative(out: Tensor, expected: Tensor) -> float:
     return float((out.float() - expected).abs().max() / expected.abs().max())
 
 
-def timed(replay: Callable[[], None], stream_address: int) -> float:
+def timed(replay: Callable[[], Any], stream_address: int, repeats: int = REPEATS) -> float:
     """Nanoseconds of one of a graph's calls, all ranks having come to this point first.
 
     One replay goes ahead untimed: ranks that come from a barrier start up to half a millisecond apart, which
@@ -103,4 +131,4 @@ def timed(replay: Callable[[], None], stream_address: int) -> float:
         replay()
         end.record(stream)
     end.synchronize()
-    return float(begin.elapsed_time(end)) * 1e6 / REPEATS
+    return float(begin.elapsed_time(end)) * 1e6 / repeats

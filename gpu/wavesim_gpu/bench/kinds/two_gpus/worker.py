@@ -17,8 +17,10 @@ from wavesim_gpu.bench.kinds.two_gpus.cases import Setting, SharedCase, expected
 from wavesim_gpu.bench.kinds.two_gpus.graphs import (
     REPEATS,
     called,
+    hosted,
     library_contender,
     rank_tensors,
+    repeats_of,
     timed,
 )
 from wavesim_gpu.bench.kinds.two_gpus.library_ways import (
@@ -45,6 +47,7 @@ from wavesim_gpu.peers.groups import ProcessPeers
 from wavesim_gpu.peers.programs import SharedGemmProgram
 from wavesim_gpu.torch.parallel_calls import calls_of
 
+HOSTED = ("operator", "sequence", "symmetric two-shot")  # whose part of the host is timed too
 # NVLink multicast can put the host's GPUs out of service: off in whatever might use it.
 NO_MULTICAST = {
     "NCCL_NVLS_ENABLE": "0",
@@ -174,8 +177,10 @@ def _operators(rank: int, case: SharedCase, library: Any, setting: Setting) -> R
     operator = calls_of(library)
     words = operator.words_of(operator.shape_of(setting.kind, x, w, None))
     taken = {name: call for name, call in calls.items() if setting.takes(name)}
-    ways = {f"{name}, eager": called(call, expected) for name, call in taken.items()}
-    ways |= {f"{name}, graph": library_contender(call, expected) for name, call in taken.items()}
+    repeats = repeats_of(calls["sequence"], agreed)
+    ways = {f"{name}, eager": called(call, expected, repeats) for name, call in taken.items()}
+    ways |= {f"{name}, graph": library_contender(call, expected, repeats) for name, call in taken.items()}
+    ways |= {f"{name}, host": hosted(call, expected) for name, call in taken.items() if name in HOSTED}
     ways = {
         name: replace(way, words=words) if name.startswith("operator") else way for name, way in ways.items()
     }
@@ -185,18 +190,18 @@ def _operators(rank: int, case: SharedCase, library: Any, setting: Setting) -> R
 def _models(size: tuple[int, int, int], library: Any, setting: Setting) -> Rows:
     """A decoder's layers by our operators and by the libraries; of what a graph cannot capture only eager."""
     calls = model_ways(setting.kind, size, library)
-    expected = calls["by hand"]().float()
+    expected, repeats = calls["by hand"]().float(), repeats_of(calls["by hand"], agreed)
     ways: dict[str, PeerContender] = {}
     for name, call in calls.items():
         if setting.takes(name):
-            ways[f"{name}, eager"] = called(call, expected)
-            ways |= _in_graph(name, call, expected)
+            ways[f"{name}, eager"] = called(call, expected, repeats)
+            ways |= _in_graph(name, call, expected, repeats)
     return _rows(in_turns(ways, setting.rounds, DTYPE, agreed), setting)
 
 
-def _in_graph(name: str, call: Any, expected: Any) -> dict[str, PeerContender]:
+def _in_graph(name: str, call: Any, expected: Any, repeats: int) -> dict[str, PeerContender]:
     try:
-        return {f"{name}, graph": library_contender(call, expected)}
+        return {f"{name}, graph": library_contender(call, expected, repeats)}
     except RuntimeError as error:  # on all ranks alike
         print(f"{name}: {error}", flush=True)  # noqa: T201  # for whoever watches
         return {}
