@@ -121,6 +121,7 @@ class PushedSums:
         assert fields is not None
         apart = self._share * ELEMENT if scatters or form.shares > 1 else 0
         self._given = [(fields["given"][1] // WORD + r, r * apart) for r in range(ranks)]
+        self._as_latest = self, self._limit_s
         self._out = fields["out"][1] // WORD, rank * apart if form.shares > 1 else 0
 
     def launch(self, given: int, out: int, stream: int) -> None:
@@ -134,7 +135,7 @@ class PushedSums:
                 words[word] = given + offset
             word, offset = self._out
             words[word] = out + offset
-            workspace.latest[self.rank] = self, self._limit_s
+            workspace.latest[self.rank] = self._as_latest
             self._launch.start(stream)
 
     def owner(self, _x: int, _y: int) -> int:

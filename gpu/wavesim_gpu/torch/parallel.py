@@ -51,7 +51,7 @@ def row_parallel_linear(
             f"{ROW}: x has {x.dim()} dimensions; with scatter it must have 2, whose rows are shared out. "
             "Flatten it"
         )
-    return _call(ROW, "reduce-scatter" if scatter else "all-reduce", (x, w, bias, out), group)
+    return _call(ROW, "reduce-scatter" if scatter else "all-reduce", x, w, bias, out, group)
 
 
 def column_parallel_linear(
@@ -65,7 +65,7 @@ def column_parallel_linear(
         raise DescriptionError(
             f"{COLUMN}: x has {x.dim()} dimensions; it must have 2, whose rows are gathered. Flatten it"
         )
-    return _call(COLUMN, "all-gather", (x, w, bias, out), group)
+    return _call(COLUMN, "all-gather", x, w, bias, out, group)
 
 
 def tune_parallel_linear(
@@ -88,9 +88,8 @@ def tune_parallel_linear(
 
 
 def _call(
-    name: str, kind: str, tensors: tuple[Tensor, Tensor, Tensor | None, Tensor | None], group: Any
+    name: str, kind: str, x: Tensor, w: Tensor, bias: Tensor | None, out: Tensor | None, group: Any
 ) -> Tensor:
-    x, w, bias, out = tensors
     is_compiling = torch.compiler.is_compiling()
     if _has_autocast() and torch.is_autocast_enabled(x.device.type):
         dtype = torch.get_autocast_dtype(x.device.type)

@@ -17,8 +17,9 @@ from torch import Tensor
 
 from wavesim.errors import DescriptionError
 from wavesim_gpu.peers.choice import LIBRARY, LinearShape, WayChoice, choice_of
+from wavesim_gpu.torch.group_memory import UNTIMED, GroupMemory
 from wavesim_gpu.torch.kept_ways import kept_choices
-from wavesim_gpu.torch.parallel_ways import UNTIMED, GroupMemory, Run, made_way, require_alike
+from wavesim_gpu.torch.parallel_ways import Run, made_way, require_alike
 
 DTYPES = {torch.float16: "fp16", torch.bfloat16: "bf16"}
 CALLS_KEPT = 1024  # of a group: layers, times the numbers of rows that they are called with

@@ -18,10 +18,11 @@ from wavesim.errors import DescriptionError, DeviceError
 from wavesim_gpu.driver.functions import compile_all
 from wavesim_gpu.peers.choice import LIBRARY, LinearShape, WayChoice, takes_halves, takes_push
 from wavesim_gpu.peers.products import exchange_kernel
+from wavesim_gpu.torch.group_memory import GroupMemory
 from wavesim_gpu.torch.kept_ways import candidates, keep_choices
 from wavesim_gpu.torch.layer_product import takes_product
 from wavesim_gpu.torch.parallel_calls import DTYPES, calls_of, label_of, require_layer
-from wavesim_gpu.torch.parallel_ways import GroupMemory, aligned, made_way, problem_of, require_alike
+from wavesim_gpu.torch.parallel_ways import aligned, made_way, problem_of, require_alike
 
 LEAST_FASTER = 0.98  # of the fastest library's time: from there on ours is kept
 ROUNDS = 15

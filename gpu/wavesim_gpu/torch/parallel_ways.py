@@ -6,22 +6,21 @@ PyTorch's all-reduce there, `PUSH` cuBLAS and our all-reduce (peers/push.py), `E
 `out` where that is given. Making one is a collective call and never happens while a graph is captured.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.nn.functional import linear
 
-from wavesim.errors import DescriptionError, DeviceError, WavesimError
+from wavesim.errors import DescriptionError, DeviceError
 from wavesim.sim.peers.tiles import split_of
 from wavesim.work.collective import Collective
-from wavesim_gpu.cublas.cublas_library import workspace_bytes
-from wavesim_gpu.driver.device import query, require_cupy
+from wavesim_gpu.driver.device import query
 from wavesim_gpu.kernels.gemm.sm90.parameters import ALIGNMENT
 from wavesim_gpu.peers.choice import (
     COPIES,
@@ -36,117 +35,16 @@ from wavesim_gpu.peers.choice import (
     WayChoice,
 )
 from wavesim_gpu.peers.exchange_linear import ExchangeLinear
-from wavesim_gpu.peers.groups import PeerGroup, ProcessPeers
 from wavesim_gpu.peers.options import LIMIT_S, options_named
 from wavesim_gpu.peers.problem import SharedGemm, in_halves
 from wavesim_gpu.peers.push import PushedSums, form_of, form_of_halves
 from wavesim_gpu.peers.regions import ELEMENT
-from wavesim_gpu.peers.sends import ANY_DIRECTION
 from wavesim_gpu.peers.tiled_linear import TiledLinear
-from wavesim_gpu.peers.workspace import Workspace, workspace_size
-from wavesim_gpu.torch.layer_product import LayerProduct, takes_product
+from wavesim_gpu.torch.group_memory import DTYPES_OF, UNTIMED, GroupMemory
+from wavesim_gpu.torch.layer_product import takes_product
 
-Algorithms = tuple[str, str]
-UNTIMED: Algorithms = "", ""
 Run = Callable[[Tensor, Tensor, Tensor | None, Tensor | None], Tensor]
 _raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # noqa: SLF001  # without an object per call
-LEAST_SHARED = 1 << 20  # elements of symmetric memory
-
-
-@dataclass
-class GroupMemory:
-    """What the layers of one group share: the peers, a workspace per size, symmetric memory, the stream of
-    the call before.
-    """
-
-    group: Any
-    device: torch.device
-    peers: PeerGroup | None = None
-    workspaces: dict[tuple[int, int], Workspace] = field(default_factory=dict)
-    shared: dict[tuple[int, torch.dtype], Tensor] = field(default_factory=dict)
-    # cuBLASLt's, where they were timed: of the whole GEMM, and of half of its rows.
-    algorithms: dict[LinearShape, Algorithms] = field(default_factory=dict)
-    latest: int = -1
-    _latest_stream: Any = None
-    _scratch: Tensor | None = None  # cuBLASLt's
-    _beside: Any = None  # the copy engine's stream
-
-    @property
-    def rank(self) -> int:
-        """Of this process in the group."""
-        return int(dist.get_rank(self.group))
-
-    def exchange(self, mine: Any) -> list[Any]:
-        """Every rank's object, in their order."""
-        told = [None] * dist.get_world_size(self.group)
-        dist.all_gather_object(told, mine, group=self.group)
-        return told
-
-    def agree(self, make: Callable[[], Any]) -> tuple[Any, str]:
-        """What `make` gives where it does on all ranks; else None and the first rank's reason."""
-        made, reason = None, ""
-        try:
-            made = make()
-        except (WavesimError, RuntimeError, AttributeError, ImportError, ValueError) as error:
-            reason = f"{error}" or type(error).__name__
-        reasons = [told for told in self.exchange(reason) if told]
-        return (None, reasons[0]) if reasons else (made, "")
-
-    def met(self) -> PeerGroup:
-        """The peers. Raises `DeviceError` on all ranks alike where they cannot reach each other."""
-        if self.peers is None:
-            torch.cuda.set_device(self.device)
-            self.peers = ProcessPeers(self.rank, dist.get_world_size(self.group), self.exchange)
-        return self.peers
-
-    def workspace(self, output_bytes: int, tiles: int) -> Workspace:
-        """That of the size."""
-        size = workspace_size(output_bytes, tiles)
-        if size not in self.workspaces:
-            self.workspaces[size] = Workspace(self.met(), size)
-        return self.workspaces[size]
-
-    def product(
-        self, shape: LinearShape, w: Tensor, bias: Tensor | None, algorithm: str = ""
-    ) -> LayerProduct:
-        """A layer's GEMM. Raises `DeviceError`."""
-        self.met()
-        if self._scratch is None:
-            self._scratch = torch.empty(workspace_bytes(), dtype=torch.uint8, device=self.device)
-        return LayerProduct(shape, self._scratch.data_ptr(), w, bias, algorithm)
-
-    def symmetric(self, elements: int, dtype: torch.dtype) -> Tensor:
-        """Memory that all ranks see, by PyTorch: at least so many elements."""
-        import torch.distributed._symmetric_memory as symmetric  # noqa: PLC0415  # not in every build
-
-        key = max(LEAST_SHARED, 1 << (elements - 1).bit_length()), dtype
-        if key not in self.shared:
-            made = symmetric.empty(key[0], dtype=dtype, device=self.device)
-            symmetric.rendezvous(made, self.group.group_name)
-            self.shared[key] = made
-        return self.shared[key]
-
-    @contextmanager
-    def copy_beside(self, there: int, here: int, size: int) -> Iterator[None]:
-        """The copy engine stores bytes elsewhere, after what is on the current stream and beside what is put
-        on it within; what comes after waits for both.
-        """
-        current = torch.cuda.current_stream(self.device)
-        if self._beside is None:
-            self._beside = torch.cuda.Stream(self.device)
-        self._beside.wait_stream(current)
-        require_cupy().cuda.runtime.memcpyAsync(there, here, size, ANY_DIRECTION, self._beside.cuda_stream)
-        yield
-        current.wait_stream(self._beside)
-
-    def follow(self, stream: int) -> None:
-        """The current stream's next call comes after the calls of the stream before, whose memory it uses."""
-        if torch.cuda.is_current_stream_capturing():
-            return  # the graph's order is the caller's
-        current = torch.cuda.current_stream(self.device)
-        if self._latest_stream is not None:
-            current.wait_stream(self._latest_stream)
-        self.latest, self._latest_stream = stream, current
 
 
 def made_way(choice: WayChoice, shape: LinearShape, memory: GroupMemory, w: Tensor, bias: Any) -> Run:
@@ -202,7 +100,7 @@ def _library(shape: LinearShape, memory: GroupMemory) -> Run:
 
 def _symmetric(name: str, shape: LinearShape, memory: GroupMemory) -> Run:
     """The GEMM's outputs go to symmetric memory, PyTorch's all-reduce from there to where they are wanted."""
-    dtype, rank, group = _dtype(shape), memory.rank, memory.group.group_name
+    dtype, rank, group = DTYPES_OF[shape.dtype], memory.rank, memory.group.group_name
     shared = memory.symmetric(shape.m * shape.n, dtype)[: shape.m * shape.n].view(shape.m, shape.n)
     reduce = getattr(torch.ops.symm_mem, name).default
 
@@ -240,7 +138,7 @@ def _copies(shape: LinearShape, memory: GroupMemory) -> Run:
     """An all-gather by the copy engine into symmetric memory, where the GEMM reads all rows."""
     import torch.distributed._symmetric_memory as symmetric  # noqa: PLC0415  # not in every build
 
-    dtype, rank, rows = _dtype(shape), memory.rank, shape.m // shape.ranks
+    dtype, rank, rows = DTYPES_OF[shape.dtype], memory.rank, shape.m // shape.ranks
     shared = memory.symmetric(shape.m * shape.k, dtype)
     handle = symmetric.rendezvous(shared, memory.group.group_name)
     own = slice(rank * rows, (rank + 1) * rows)
@@ -302,22 +200,41 @@ def _push(choice: WayChoice, shape: LinearShape, memory: GroupMemory, w: Tensor,
     space = memory.workspace(elements * ELEMENT, form.parts * form.shares)
     dtype: Any = shape.dtype
     sums = PushedSums(space, memory.rank, elements, dtype, scatters=scatters, limit_s=LIMIT_S)
-    push, multiply = sums.launch, _multiplied(choice, shape, memory, w, bias if adds_bias else None)
-    size, part, index = (shape.m, shape.n), (shape.m // shape.ranks, shape.n), memory.device.index
+    push, index, current = sums.launch, memory.device.index, cast("Callable[[int], int]", _raw_stream)
+    multiply = _prepared(choice, shape, memory, w, bias if adds_bias else None)
+    part, empty = (shape.m // shape.ranks, shape.n), memory.empty_of(shape)
 
     def run(x: Tensor, w: Tensor, bias: Tensor | None, out: Tensor | None) -> Tensor:
-        if (stream := _raw_stream(index)) != memory.latest:  # type: ignore[misc]  # on a GPU
+        if (stream := current(index)) != memory.latest:
             memory.follow(stream)
         given = out if out is not None and out.data_ptr() % ALIGNMENT == 0 else None
-        product = x.new_empty(size) if given is None or scatters else given
-        multiply(x, w, bias if adds_bias else None, product, stream)
-        made = product
+        made = product = empty() if given is None or scatters else given
+        at = product.data_ptr()
+        if multiply is None:
+            _product(x, w, bias if adds_bias else None, product)
+        else:
+            multiply(aligned(x).data_ptr(), at, stream)
         if scatters:
             made = product.new_empty(part) if given is None else given
-        push(product.data_ptr(), made.data_ptr(), stream)
-        return made if made is out or out is None else out.copy_(made)
+        push(at, made.data_ptr() if scatters else at, stream)
+        return made if out is None or made is out else out.copy_(made)
 
     return run
+
+
+def _prepared(
+    choice: WayChoice, shape: LinearShape, memory: GroupMemory, w: Tensor, bias: Tensor | None
+) -> Callable[[int, int, int], None] | None:
+    """The GEMM's launch, by addresses; None where its vectors do not fit here, and PyTorch makes it."""
+    if not takes_product(w, bias):
+        return None
+    if choice.way == TILED:
+        memory.met()
+        return TiledLinear(shape, choice.tile, w.data_ptr(), 0 if bias is None else bias.data_ptr()).launch
+    algorithm, _ = memory.algorithms.get(shape, UNTIMED)
+    with suppress(DeviceError):  # a cuBLASLt that cannot be loaded, or that refuses the shape
+        return memory.product(shape, w, bias, algorithm).launch
+    return None
 
 
 def _halves(shape: LinearShape, memory: GroupMemory, w: Tensor, bias: Tensor | None) -> Run:
@@ -359,31 +276,6 @@ def _halves(shape: LinearShape, memory: GroupMemory, w: Tensor, bias: Tensor | N
     return run
 
 
-def _multiplied(
-    choice: WayChoice, shape: LinearShape, memory: GroupMemory, w: Tensor, bias: Tensor | None
-) -> Callable[[Tensor, Tensor, Tensor | None, Tensor, int], object]:
-    """Writes x w^T, prepared where vectors fit and else by PyTorch, on this rank alone."""
-    if takes_product(w, bias):
-        with suppress(DeviceError):  # a cuBLASLt that cannot be loaded, or that refuses the shape
-            launch = _prepared(choice, shape, memory, w, bias)
-
-            def multiply(x: Tensor, _w: Any, _bias: Any, out: Tensor, stream: int) -> None:
-                launch(aligned(x).data_ptr(), out.data_ptr(), stream)
-
-            return multiply
-    return lambda x, w, bias, out, _stream: _product(x, w, bias, out)
-
-
-def _prepared(
-    choice: WayChoice, shape: LinearShape, memory: GroupMemory, w: Tensor, bias: Tensor | None
-) -> Callable[[int, int, int], None]:
-    if choice.way == TILED:
-        memory.met()
-        return TiledLinear(shape, choice.tile, w.data_ptr(), 0 if bias is None else bias.data_ptr()).launch
-    algorithm, _ = memory.algorithms.get(shape, UNTIMED)
-    return memory.product(shape, w, bias, algorithm).launch
-
-
 def problem_of(shape: LinearShape, choice: WayChoice) -> SharedGemm:
     """What our kernel computes. Raises `DescriptionError`."""
     m, n, k = shape.size
@@ -419,7 +311,3 @@ def require_alike(told: list[Any]) -> None:
 def _place(tensor: Tensor) -> Tensor:
     whole = aligned(tensor)
     return tensor if whole.data_ptr() == tensor.data_ptr() else whole
-
-
-def _dtype(shape: LinearShape) -> torch.dtype:
-    return torch.bfloat16 if shape.dtype == "bf16" else torch.float16

@@ -94,7 +94,7 @@ def test_a_view_that_begins_where_tma_cannot_is_copied_and_others_are_not():
 
 
 def test_a_call_on_another_stream_waits_for_the_stream_before_but_not_while_it_is_captured(monkeypatch):
-    from wavesim_gpu.torch.parallel_ways import GroupMemory  # where there is PyTorch
+    from wavesim_gpu.torch.group_memory import GroupMemory  # where there is PyTorch
 
     waited = []
 
