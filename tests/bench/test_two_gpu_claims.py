@@ -1,4 +1,4 @@
-"""What is claimed of the operator over two GPUs is what the committed rows of its list say."""
+"""What is claimed of the operator over two GPUs is what the committed rows say; so are the tables."""
 
 from math import prod
 from pathlib import Path
@@ -8,59 +8,144 @@ import pytest
 
 from wavesim.bench.case_list import load_list
 from wavesim.bench.claims import load_claims
+from wavesim.bench.registration import registered
 from wavesim.bench.results import merged
 
-ROWS = sorted((Path(__file__).parents[2] / "gpu" / "results" / "two_gpus").glob("2026-11-28-*.jsonl"))
-CLAIMS = {claim.name.removeprefix("two_gpus."): claim.value for claim in load_claims()}
-LARGE = 1_024  # rows
-HEADER, MEASURED = merged(ROWS)
+ROOT = Path(__file__).parents[2]
+RESULTS, PAGE = ROOT / "gpu" / "results" / "two_gpus", ROOT / "docs" / "two-gpus.md"
+LARGE, LONG = 1_024, 2_048  # rows; tokens of a prompt
+DEVICES = {"two_gpus": ("NVIDIA H200", "h200"), "two_gpus_h100": ("NVIDIA H100 80GB HBM3", "h100")}
+CLAIMS = {claim.name: claim.value for claim in load_claims()}
 
 
-def speedups(kind: str, mode: str, *, over_library: bool = False, least_rows: int = 0) -> list[float]:
+def rows_of(name, device):
+    """The header and rows of a list on a pair of that device; none where it was not measured."""
+    files = sorted(RESULTS.glob(f"*-{device}-{name}*.jsonl"))
+    return merged(files) if files else ({}, [])
+
+
+def times_of(name, device):
+    """Median nanoseconds by collective, case, mode and way, in the order of the list."""
+    times = {}
+    for row in rows_of(name, device)[1]:
+        way, mode = row.way.split(", ")
+        times.setdefault((row.order, row.case), {}).setdefault(mode, {})[way] = median(row.ns)
+    return times
+
+
+def speedups(device, kind, mode, *, over_library=False, least_rows=0):
     """Times as fast as the best other way, or as the library's sequence, of each shape."""
-    times: dict[str, dict[str, float]] = {}
-    for row in MEASURED:
-        way, its_mode = row.way.split(", ")
-        if row.order == kind and its_mode == mode:
-            times.setdefault(row.case, {})[way] = median(row.ns)
-    large = [ways for case, ways in times.items() if int(case.split()[1].split("x")[0]) >= least_rows]
-    rivals = [{"sequence"} if over_library else set(ways) - {"operator"} for ways in large]
-    return [
-        min(map(ways.__getitem__, named)) / ways["operator"]
-        for ways, named in zip(large, rivals, strict=True)
-    ]
+    result = []
+    for (order, case), modes in times_of("third", device).items():
+        if order == kind and int(case.split()[1].split("x")[0]) >= least_rows:
+            ways = modes[mode]
+            rivals = {"sequence"} if over_library else set(ways) - {"operator"}
+            result.append(min(map(ways.__getitem__, rivals)) / ways["operator"])
+    return result
 
 
-def geomean(values: list[float]) -> float:
+def model_speedups(device, *, is_prompt):
+    """`parallelize` over DTensor, each model eager and in graphs; prompts of so many tokens and more."""
+    result = []
+    for (_, case), modes in times_of("models", device).items():
+        if ("prompt" in case) is is_prompt and (not is_prompt or int(case.split()[-1]) >= LONG):
+            result += [ways["dtensor"] / ways["parallelize"] for ways in modes.values() if "dtensor" in ways]
+    return result
+
+
+def prediction_errors():
+    """Percent of the measured time, of every way of the fourth list, predicted before it was measured."""
+    known = registered(RESULTS / "2026-11-28-fourth", "costs")
+    _, rows = rows_of("fourth", "h200")
+    measured = {(row.case, row.order, row.way): median(row.ns) for row in rows if row.ns}
+    return sorted(100 * abs(known[key].time_ns / ns - 1) for key, ns in measured.items() if key in known)
+
+
+def geomean(values):
     return prod(values) ** (1 / len(values))
 
 
-def test_the_rows_are_of_the_list_that_ships_on_two_h200s_and_all_are_right():
-    assert HEADER["list_sha256"] == load_list("two-gpus-third").sha256
-    assert HEADER["device"]["name"] == "NVIDIA H200"
-    assert len({row.case for row in MEASURED}) == 28
-    assert all(row.correct for row in MEASURED)
+def figures(device):
+    """Every claim of a pair, by its name."""
+    third = [
+        ("operator_graph_vs_nccl_geomean", geomean, ("all-reduce", "graph"), {"over_library": True}),
+        ("operator_graph_vs_best_library_geomean", geomean, ("all-reduce", "graph"), {}),
+        ("operator_eager_vs_best_library_geomean", geomean, ("all-reduce", "eager"), {}),
+    ]
+    result = {name: of(speedups(device, *which, **more, least_rows=LARGE)) for name, of, which, more in third}
+    for mode in ("graph", "eager"):
+        result[f"operator_{mode}_vs_best_library_min"] = min(speedups(device, "all-reduce", mode))
+    scattered = speedups(device, "reduce-scatter", "graph")
+    if scattered:
+        result["reduce_scatter_vs_best_library_geomean"] = geomean(scattered)
+    host = [modes["host"]["operator"] for modes in times_of("third", device).values() if "host" in modes]
+    result["operator_host_us"] = median(host) / 1_000
+    for name, is_prompt in (("model_prefill_vs_dtensor_min", True), ("model_decode_vs_dtensor_min", False)):
+        if values := model_speedups(device, is_prompt=is_prompt):
+            result[name] = min(values)
+    return result
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        (
-            "operator_graph_vs_nccl_geomean",
-            geomean(speedups("all-reduce", "graph", over_library=True, least_rows=LARGE)),
-        ),
-        (
-            "operator_graph_vs_best_library_geomean",
-            geomean(speedups("all-reduce", "graph", least_rows=LARGE)),
-        ),
-        ("operator_graph_vs_best_library_min", min(speedups("all-reduce", "graph"))),
-        (
-            "operator_eager_vs_best_library_geomean",
-            geomean(speedups("all-reduce", "eager", least_rows=LARGE)),
-        ),
-        ("operator_eager_vs_best_library_min", min(speedups("all-reduce", "eager"))),
-        ("reduce_scatter_vs_best_library_geomean", geomean(speedups("reduce-scatter", "graph"))),
-    ],
-)
-def test_a_claim_is_what_the_rows_give(name, value):
-    assert round(value, 3) == CLAIMS[name]
+@pytest.mark.parametrize(("group", "about"), DEVICES.items(), ids=DEVICES)
+def test_rows_are_of_the_lists_that_ship_and_all_are_right(group, about):
+    name, device = about
+    for which in ("third", "models", "fourth"):
+        header, rows = rows_of(which, device)
+        if rows:
+            assert header["list_sha256"] == load_list(f"two-gpus-{which}").sha256
+            assert header["device"]["name"] == name
+            assert all(row.correct for row in rows)
+
+
+@pytest.mark.parametrize(("group", "about"), DEVICES.items(), ids=DEVICES)
+def test_claims_are_what_the_rows_give(group, about):
+    told = {name: round(value, 3) for name, value in figures(about[1]).items()}
+    assert told == {name: CLAIMS[f"{group}.{name}"] for name in told}
+
+
+def test_predictions_are_claimed_as_they_were_off():
+    errors = prediction_errors()
+    told = median(errors), errors[int(0.9 * len(errors))]
+    claimed = CLAIMS["two_gpus.prediction_median_percent"], CLAIMS["two_gpus.prediction_p90_percent"]
+    assert tuple(round(value, 1) for value in told) == claimed
+
+
+def table(device):
+    """A line for each shape."""
+    said = {(row.order, row.case): row.words for row in rows_of("third", device)[1] if row.words}
+    lines = []
+    for (kind, case), modes in times_of("third", device).items():
+        graph, eager = modes["graph"], modes["eager"]
+        m, k, n = (f"{int(size):,}" for size in case.split()[1].split("x"))
+        best, best_eager = (
+            min(ns for way, ns in ways.items() if way != "operator") for ways in (graph, eager)
+        )
+        numbers = [
+            *(f"{ns / 1_000:.1f}" for ns in (graph["sequence"], best, graph["operator"])),
+            *(f"{ns / graph['operator']:.2f}" for ns in (graph["sequence"], best)),
+            *(f"{ns / 1_000:.1f}" for ns in (best_eager, eager["operator"])),
+            f"{best_eager / eager['operator']:.2f}",
+        ]
+        lines.append(f"| {kind} | {m} x {k} x {n} | {said[kind, case]} | {' | '.join(numbers)} |")
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(("group", "about"), DEVICES.items(), ids=DEVICES)
+def test_the_page_has_a_line_for_each_shape(group, about):
+    assert table(about[1]) in PAGE.read_text(encoding="utf-8")
+
+
+def test_what_four_and_eight_gpus_will_take_is_on_the_page_as_it_was_registered():
+    times = {}
+    for (case, _, plan), entry in registered(ROOT / "gpu/results/eight_gpus/2026-11-28", "costs").items():
+        times.setdefault(case, {})[plan] = entry.time_ns / 1_000
+    assert set(times) == {case.name for case in load_list("eight-gpus").cases}
+    page = PAGE.read_text(encoding="utf-8")
+    for case, ways in times.items():
+        gpus, _, size = case.split(" ")
+        ours = min((way for way in ways if way.startswith(("stores", "blocks", "copies"))), key=ways.get)
+        nccl, direct = ways["sequence"], (ways["one-shot"], ways["two-shot"])
+        sizes = " x ".join(f"{int(side):,}" for side in size.split("x"))
+        numbers = " | ".join(f"{us:,.0f}" for us in (nccl, *direct, ways[ours]))
+        gains = f"{nccl / min(direct):.2f} | {nccl / ways[ours]:.2f}"
+        assert f"| {gpus} | {sizes} | {numbers} | {ours} | {gains} |" in page
