@@ -12,7 +12,7 @@ from wavesim.bench.registration import registered
 from wavesim.bench.results import merged
 
 ROOT = Path(__file__).parents[2]
-RESULTS, PAGE = ROOT / "gpu" / "results" / "two_gpus", ROOT / "docs" / "two-gpus.md"
+RESULTS, PAGE = ROOT / "gpu" / "results" / "two_gpus", ROOT / "docs" / "records" / "two-gpus.md"
 LARGE, LONG = 1_024, 2_048  # rows; tokens of a prompt
 DEVICES = {"two_gpus": ("NVIDIA H200", "h200"), "two_gpus_h100": ("NVIDIA H100 80GB HBM3", "h100")}
 CLAIMS = {claim.name: claim.value for claim in load_claims()}
