@@ -70,8 +70,8 @@ class PeerCosts:
     fences over the link, and until all blocks have retired. `copy_begin_ns`: of each copy by the copy engine.
     Matrices of `resident_bytes` together stay in the L2 from one call to the next and come at
     `resident_bytes_per_s`; tiles of ours take `evicted_ratio` times as long where the weights are larger,
-    and `exchange_ratio` times where their own epilogue adds. An all-reduce by exchange ends with a copy of the
-    other's sums, which `copied_bytes_per_s` of all outputs bound.
+    and `exchange_ratio` times where their own epilogue adds. An all-reduce by exchange ends with a copy of
+    the other's sums, which `copied_bytes_per_s` of all outputs bound.
     """
 
     collective_bytes_per_s: float
