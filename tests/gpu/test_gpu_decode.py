@@ -56,6 +56,9 @@ def stepped(layers, launch, at):
         ("qwen2", 2, {"splits": 2}),
         ("qwen3", 4, {"splits": 2}),
         ("qwen2", 8, {"splits": 2, "groups": 4}),
+        ("llama-64", 8, {}),
+        ("llama-128", 8, {}),
+        ("llama-128", 4, {"down_rows": 8}),
     ],
 )
 def test_layers_are_right_at_every_edge_of_splits_and_slots(name, batch, options):

@@ -14,6 +14,7 @@ from wavesim.errors import DescriptionError
 from wavesim_gpu.bench.rows import MeasuredCase
 from wavesim_gpu.driver.device import query, versions
 
+NAMES = ("name", "lab", "what")  # of a case; its other fields are its lab's
 LABS = (
     "copies",
     "decode_steps",
@@ -52,4 +53,5 @@ class LabMeasurer:
             "commit": self._commit,
         }
         row = ResultRow(case.name, "", case.fields["lab"], correct=True)
-        return MeasuredCase([row], document={**about, **lab.document(self._rounds)})
+        own = {name: value for name, value in case.fields.items() if name not in NAMES}
+        return MeasuredCase([row], document={**about, **lab.document(self._rounds, **own)})

@@ -5,7 +5,9 @@ Example: `DecodeLayers(sizes, batch=1, keys=512)` has weights and caches of its 
 is one launch for all layers, `eager` what a model's code does, op by op, and `reference` the same in fp32.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -36,9 +38,11 @@ class LayerSizes:
 class DecodeLayers:
     """Random layers on the current GPU, and one token of each sequence behind `keys - 1` others."""
 
-    def __init__(self, sizes: LayerSizes, batch: int, keys: int, seed: int = 0) -> None:
-        self.sizes, self.batch, self.keys = sizes, batch, keys
-        self._random = torch.Generator(device="cuda").manual_seed(seed)
+    def __init__(
+        self, sizes: LayerSizes, batch: int, keys: int, seed: int = 0, device: str = "cuda"
+    ) -> None:
+        self.sizes, self.batch, self.keys, self.device = sizes, batch, keys, device
+        self._random = torch.Generator(device=device).manual_seed(seed)
         s, wide = sizes, sizes.heads * sizes.head_size
         narrow, cache = s.kv_heads * s.head_size, (batch, s.kv_heads, keys, s.head_size)
         shapes = dict(
@@ -59,15 +63,15 @@ class DecodeLayers:
         self.norms = self.normal(2 * s.layers + 1, s.hidden, scale=0.2) + 1
         self.biases = self.normal(s.layers, wide + 2 * narrow, scale=0.5) if s.has_bias else None
         self.head_norms = self.normal(s.layers, 2, s.head_size, scale=0.2) + 1 if s.has_head_norm else None
-        frequencies = THETA ** (-torch.arange(0, s.head_size, 2, device="cuda") / s.head_size)
-        angles = torch.arange(keys, device="cuda")[:, None] * frequencies
+        frequencies = THETA ** (-torch.arange(0, s.head_size, 2, device=device) / s.head_size)
+        angles = torch.arange(keys, device=device)[:, None] * frequencies
         self.rotary = torch.stack([angles.cos(), angles.sin()], -1).contiguous()
         self.x, self.out = self.normal(batch, s.hidden), self.normal(batch, s.hidden)
-        self.positions = torch.full((batch,), keys - 1, dtype=torch.int32, device="cuda")
+        self.positions = torch.full((batch,), keys - 1, dtype=torch.int32, device=device)
 
     def normal(self, *shape: int, scale: float = 1.0) -> Tensor:
         """Random bf16 numbers."""
-        return (torch.randn(shape, generator=self._random, device="cuda") * scale).bfloat16()
+        return (torch.randn(shape, generator=self._random, device=self.device) * scale).bfloat16()
 
     def launch(
         self, build: Build | None = None, limit_ns: int = 2_000_000_000, **options: int
@@ -109,30 +113,19 @@ class DecodeLayers:
             layer["qkv"] = torch.cat([layer.pop(name) for name in "qkv"])
             layer["gate_up"] = torch.cat([layer.pop("gate"), layer.pop("up")])
 
-    def eager(self) -> Tensor:
-        """All layers in PyTorch, op by op, of fused matrices; the cache is written in place."""
-        x = self.x
-        for number in range(self.sizes.layers):
-            x = self._eager_layer(number, x)
-        return x
-
-    def _eager_layer(self, number: int, x: Tensor) -> Tensor:
-        s, layer, batch, at = self.sizes, self.layers[number], self.batch, self.keys - 1
-        norm = functional.rms_norm(x, (s.hidden,), self.norms[2 * number], EPSILON)
-        bias = None if self.biases is None else self.biases[number]
-        sizes = [heads * s.head_size for heads in (s.heads, s.kv_heads, s.kv_heads)]
-        query, key, value = functional.linear(norm, layer["qkv"], bias).split(sizes, -1)
-        cosine, sine = self.rotary[at].unbind(-1)
-        layer["keys"][:, :, at] = _rotated(key.view(batch, s.kv_heads, -1), cosine, sine).bfloat16()
-        layer["values"][:, :, at] = value.view(batch, s.kv_heads, -1)
-        query = _rotated(query.view(batch, s.heads, 1, -1), cosine, sine).bfloat16()
-        attended = functional.scaled_dot_product_attention(
-            query, layer["keys"], layer["values"], enable_gqa=True
-        )
-        x = x + functional.linear(attended.reshape(batch, -1), layer["out"])
-        norm = functional.rms_norm(x, (s.hidden,), self.norms[2 * number + 1], EPSILON)
-        gate, up = functional.linear(norm, layer["gate_up"]).chunk(2, -1)
-        return x + functional.linear(functional.silu(gate) * up, layer["down"])
+    def eager(self, way: Callable[..., Any] | None = None) -> Tensor:
+        """All layers in PyTorch, op by op, of fused matrices; the cache is written in place. `way` is
+        `layer_in_torch`, perhaps compiled: once for all layers, which have the same shapes.
+        """
+        x, added = self.x, torch.zeros_like(self.x)
+        for number, layer in enumerate(self.layers):
+            x, added = (way or layer_in_torch)(
+                x, added, layer["qkv"], layer["out"], layer["gate_up"], layer["down"],
+                layer["keys"], layer["values"], self.norms[2 * number], self.norms[2 * number + 1],
+                None if self.biases is None else self.biases[number], self.rotary[self.keys - 1],
+                self.sizes.head_size,
+            )  # fmt: skip
+        return x + added
 
     def reference(self, at: int) -> Tensor:
         """All layers in fp32 for tokens at position `at`; the caches are left as they are. Before `fuse`."""
@@ -157,6 +150,32 @@ class DecodeLayers:
             norm = _normed(x, self.norms[2 * number + 1])
             x = x + (functional.silu(norm @ layer["gate"].T) * (norm @ layer["up"].T)) @ layer["down"].T
         return x
+
+
+def layer_in_torch(
+    x: Tensor, added: Tensor, qkv: Tensor, out: Tensor, gate_up: Tensor, down: Tensor,
+    keys: Tensor, values: Tensor, first_norm: Tensor, second_norm: Tensor,
+    bias: Tensor | None, angles: Tensor, head_size: int,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """One layer for the token at the cache's last place, of the sum of two; returns two whose sum is its
+    result. A compiler so fuses that sum with the norm behind it, as it would in the whole model.
+    """
+    batch, kv_heads, hidden = x.shape[0], keys.shape[1], x.shape[1:]
+    x = x + added
+    norm = functional.rms_norm(x, hidden, first_norm, EPSILON)
+    narrow = kv_heads * head_size
+    query, key, value = functional.linear(norm, qkv, bias).split(
+        [qkv.shape[0] - 2 * narrow, narrow, narrow], -1
+    )
+    cosine, sine = angles.unbind(-1)
+    keys[:, :, -1] = _rotated(key.view(batch, kv_heads, -1), cosine, sine).bfloat16()
+    values[:, :, -1] = value.view(batch, kv_heads, -1)
+    query = _rotated(query.view(batch, -1, 1, head_size), cosine, sine).bfloat16()
+    attended = functional.scaled_dot_product_attention(query, keys, values, enable_gqa=True)
+    x = x + functional.linear(attended.reshape(batch, -1), out)
+    norm = functional.rms_norm(x, hidden, second_norm, EPSILON)
+    gate, up = functional.linear(norm, gate_up).chunk(2, -1)
+    return x, functional.linear(functional.silu(gate) * up, down)
 
 
 def _normed(x: Tensor, weight: Tensor) -> Tensor:

@@ -5,6 +5,10 @@ Example: of Llama-3-8B at batch 1 and 512 keys the document has microseconds a l
 PyTorch op by op, of `torch.compile` and of the read, their ratios, and how far our result is from fp32.
 """
 
+import json
+import signal
+import sys
+import time
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,7 +19,7 @@ import numpy as np
 import torch
 
 from wavesim.errors import DeviceError
-from wavesim_gpu.bench.labs.decode_layers import DecodeLayers, LayerSizes
+from wavesim_gpu.bench.labs.decode_layers import DecodeLayers, LayerSizes, layer_in_torch
 from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.driver.element_types import TOLERANCE
 from wavesim_gpu.driver.functions import load_function
@@ -25,47 +29,72 @@ MODELS = Path(__file__).with_suffix(".toml")
 READER = Path(__file__).with_name("read_once.cu")
 READER_BLOCKS, READER_THREADS, WARM_UPS = 264, 1024, 3
 COMPILE_MODE = "max-autotune-no-cudagraphs"
+SECONDS, COMPILING_S = 65, 60  # after which nothing more is compiled; which a compilation may take at most
 
 
-def document(rounds: int, models: tuple[str, ...] = (), *, compiles: bool = True) -> dict[str, Any]:
-    """Rows by model and batch, each with all its times. Raises `DeviceError` for a result that is wrong."""
+def document(rounds: int, model: str) -> dict[str, Any]:
+    """Rows by keys and batch, each with all its times. Raises `DeviceError` for a result that is wrong."""
     table = tomllib.loads(MODELS.read_text())
-    rows = [
-        measured(name, entry, batch, table["keys"], max(rounds, 20), compiles=compiles)
-        for name, entry in table["models"].items()
-        if not models or name in models
-        for batch in entry.get("batches", table["batches"])
-    ]
+    entry = {"batches": table["batches"], **table["models"][model]}
+    sizes = LayerSizes(**{name: value for name, value in entry.items() if name not in ("title", "batches")})
+    rows, began = list[dict[str, Any]](), time.monotonic()
+    for keys in table["keys"]:
+        for batch in entry["batches"]:
+            compiles = time.monotonic() - began < SECONDS
+            row = measured(DecodeLayers(sizes, batch, keys), max(rounds, 20), compiles=compiles)
+            rows.append({"model": model, **row})
+            summary = {name: value for name, value in row.items() if name != "times_us"}
+            sys.stderr.write(f"{model} {json.dumps(summary)}\n")
     return {"rows": rows}
 
 
-def measured(
-    name: str, entry: Mapping[str, Any], batch: int, keys: int, rounds: int, *, compiles: bool
-) -> dict[str, Any]:
-    """One model and batch."""
-    sizes = {field: value for field, value in entry.items() if field not in ("title", "batches")}
-    layers = DecodeLayers(LayerSizes(**sizes), batch, keys)
+def measured(layers: DecodeLayers, rounds: int, *, compiles: bool) -> dict[str, Any]:
+    """One model, batch and number of keys."""
     step = layers.launch()
     error = _error(layers, step)
     ways = {"ours": graph_of(lambda: step.enqueue(_stream())), "limit": _read(layers.bytes_read())}
     layers.fuse()
     ways["eager"] = graph_of(layers.eager)
+    note = "" if compiles else f"left out after {SECONDS} s"
     if compiles:
-        torch._dynamo.reset()  # noqa: SLF001  # the model before this one has other sizes
-        ways["compiled"] = graph_of(torch.compile(layers.eager, mode=COMPILE_MODE))
+        try:
+            ways["compiled"] = _compiled(layers)
+        except (CompilingTooLong, RuntimeError) as failed:
+            note = f"{type(failed).__name__}: {failed}"[:500]
     times = interleaved(ways, rounds)
     step.check()
     medians = {way: median(series) for way, series in times.items()}
     best = min(medians.get(way, medians["eager"]) for way in ("eager", "compiled"))
     count = layers.sizes.layers
     return {
-        "model": name, "batch": batch, "keys": keys, "layers": count,
-        "bytes": layers.bytes_read(), "error": error,
+        "batch": layers.batch, "keys": layers.keys, "layers": count,
+        "bytes": layers.bytes_read(), "error": error, "compiling": note,
         "us_a_layer": {way: round(value / count, 3) for way, value in medians.items()},
         "over_limit": round(medians["ours"] / medians["limit"], 3),
         "speedup": round(best / medians["ours"], 3),
         "times_us": {way: [round(value, 1) for value in series] for way, series in times.items()},
     }  # fmt: skip
+
+
+class CompilingTooLong(BaseException):
+    """No `Exception`: PyTorch's compiler makes those its own."""
+
+
+def _compiled(layers: DecodeLayers) -> Any:
+    """A graph of PyTorch's compiled layers. Raises `CompilingTooLong`."""
+
+    def give_up(*_: object) -> None:
+        raise CompilingTooLong(f"torch.compile had not ended after {COMPILING_S} s")
+
+    torch._dynamo.reset()  # noqa: SLF001  # the layers before these have other sizes
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(COMPILING_S)
+    try:
+        compiled = torch.compile(layer_in_torch, mode=COMPILE_MODE, dynamic=False)
+        return graph_of(lambda: layers.eager(compiled))
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _error(layers: DecodeLayers, step: Any) -> float:

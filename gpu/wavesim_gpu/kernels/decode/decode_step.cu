@@ -32,7 +32,7 @@ struct Compute {
         if (stage == out) {
             load_combined(reader, step);
         } else if (stage == down) {
-            load_rows<shape::inner, false>(reader, step, shape::inner_words, false, nullptr, nullptr);
+            load_inner(0);
         } else {
             const unsigned short* norm = step.norms + (2ll * layer + (stage == gate_up)) * shape::hidden;
             load_rows<shape::hidden, true>(reader, step, is_before ? shape::after_down_words : shape::after_out_words,
@@ -41,6 +41,11 @@ struct Compute {
         const bool is_late = any_late(reader.is_late);
         if (stage != out && stage != down) set_factors();
         return !is_late;
+    }
+
+    __device__ __forceinline__ void load_inner(int part) {
+        constexpr int columns = held_columns_of(down);
+        load_rows<columns, false, shape::inner>(reader, step, shape::inner_words + part * (columns / 2), false, nullptr, nullptr);
     }
 
     // One warp does it while others begin to multiply; its arrival at the tile's sums shows it to the epilogue warps.
@@ -66,11 +71,31 @@ struct Compute {
         else multiply<least>(warp, reader, tile, columns);
     }
 
+    // Tiles of the down product whose input does not fit as a whole; false once the step is given up. The first part is there
+    // where `is_new`.
+    __device__ __forceinline__ bool down_tiles(const int* codes, int count, bool is_new) {
+        Sums sums[tiles_at_once];
+        for (int part = 0; part < shape::down_parts; ++part) {
+            if (part > 0 || !is_new) {
+                load_inner(part);
+                if (any_late(reader.is_late)) return false;
+            }
+#pragma unroll
+            for (int i = 0; i < tiles_at_once; ++i)
+                if (i < count) accumulate<shape::down_rows>(sums[i], warp, reader, Item(codes[i]).tile, held_columns_of(down));
+        }
+#pragma unroll
+        for (int i = 0; i < tiles_at_once; ++i)
+            if (i < count) leave<shape::down_rows>(sums[i], warp, reader);
+        return true;
+    }
+
     // Items of a layer, or of the head; false once the step is given up.
     __device__ __forceinline__ bool items(const int* codes, int count) {
         stage = -1;
-        for (int i = 0; i < count; ++i) {
+        for (int i = 0, taken = 1; i < count; i += taken) {
             const Item of(codes[i]);
+            taken = 1;
             const bool is_new = of.stage != stage;
             if (is_new) {
                 stage = of.stage;
@@ -82,7 +107,10 @@ struct Compute {
             } else {
                 if (is_new && !begin()) return false;
                 if (is_new) stamp(1);
-                multiply_tile(of.tile);
+                const int in_parts = down_tiles_at(codes + i, count - i);
+                if (in_parts == 0) multiply_tile(of.tile);
+                else if (!down_tiles(codes + i, in_parts, is_new)) return false;
+                taken = max(in_parts, 1);
             }
             stamp(2);
         }

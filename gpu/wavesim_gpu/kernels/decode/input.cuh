@@ -38,8 +38,8 @@ __device__ __forceinline__ Quad weighted(Quad x, uint2 weights, float& squares) 
 }
 
 // The input of a stage that reads rows of COLUMNS values, words from `first_word` on; or, in the first layer, rows without
-// tags. With `norm`, its weights, the sums of squares of each row go to `squares`.
-template <int COLUMNS, bool HAS_NORM>
+// tags. With `norm`, its weights, the sums of squares of each row go to `squares`. A row has STRIDE values in all.
+template <int COLUMNS, bool HAS_NORM, int STRIDE = COLUMNS>
 __device__ __forceinline__ void load_rows(
     Reader& reader, const Step& step, int first_word, bool is_plain, const unsigned short* norm, float* squares) {
     const Word* words = words_of_block(step, first_word);
@@ -60,7 +60,7 @@ __device__ __forceinline__ void load_rows(
         for (int round = 0; round < rounds; round += most_in_flight) {
             WordPair pairs[most_in_flight];
             const auto quad_of = [&](int i) { return static_cast<int>(threadIdx.x) + (round + i) * math_threads; };
-            const auto word_of = [&](int i) { return row * (COLUMNS / 2) + 2 * quad_of(i); };
+            const auto word_of = [&](int i) { return row * (STRIDE / 2) + 2 * quad_of(i); };
             if (!is_plain)
                 reader.await(
                     [&] {

@@ -51,11 +51,12 @@ struct Producer {
     template <int STAGE>
     __device__ __forceinline__ void rows(int tile, const char* top, const char* bottom) {
         constexpr int count = rows_of(STAGE), columns = columns_of(STAGE), width = slot_columns_of(STAGE);
-        const Turn turn(tile, columns, width);
+        constexpr int held = held_columns_of(STAGE);
+        const Turn turn(tile, held, width);
         for (int i = 0; i < turn.slots; ++i, end_slot()) {
             if (!await_slot()) return;
             const int first = turn.after(i) * width;
-            const unsigned bytes = 2 * min(width, columns - first), barrier = shared::full(place.slot);
+            const unsigned bytes = 2 * min(width, held - first), barrier = shared::full(place.slot);
             const unsigned slot = shared::window(shared::slot(place.slot));
             if (tma::is_elected()) {
                 mbarrier::arrive_and_expect_tx(barrier, count * bytes);
@@ -69,11 +70,11 @@ struct Producer {
         }
     }
 
-    // The tile of a stage that is tile `within` of this matrix.
+    // The tile of a stage that is tile `within` of this matrix; of its columns, those of a part.
     template <int STAGE>
-    __device__ __forceinline__ void matrix(int tile, const char* weight, int within) {
+    __device__ __forceinline__ void matrix(int tile, const char* weight, int within, int part = 0) {
         constexpr long long half = rows_of(STAGE) / 2 * columns_of(STAGE) * 2;
-        const char* top = weight + within * 2 * half;
+        const char* top = weight + within * 2 * half + 2 * part * held_columns_of(STAGE);
         rows<STAGE>(tile, top, top + half);
     }
 
@@ -115,6 +116,16 @@ struct Producer {
         }
     }
 
+    // Tiles of the down product, part after part of their columns, in the order in which they are multiplied.
+    __device__ __forceinline__ void down_tiles(const int* codes, int count) {
+        note_position(produces, layer, down);
+        for (int part = 0; part < shape::down_parts; ++part)
+            for (int i = 0; i < count && !is_late; ++i) {
+                const int tile = Item(codes[i]).tile;
+                matrix<down>(tile, base(6), tile, part);
+            }
+    }
+
     __device__ __forceinline__ void item(Item of) {
         note_position(produces, layer, of.stage);
         if (of.stage == qkv) qkv_tile(of.tile);
@@ -145,7 +156,12 @@ __device__ __forceinline__ void produce(
     for (int layer = 0; layer < step.layers && !producer.is_late; ++layer) {
         producer.pointer = next, producer.layer = layer;
         next = pointer_of(layer + 1);
-        for (int i = 0; i < layer_items && !producer.is_late; ++i) producer.item(Item(shared::items()[i]));
+        for (int i = 0; i < layer_items && !producer.is_late;) {
+            const int count = down_tiles_at(shared::items() + i, layer_items - i);
+            if (count == 0) producer.item(Item(shared::items()[i]));
+            else producer.down_tiles(shared::items() + i, count);
+            i += max(count, 1);
+        }
     }
     producer.layer = step.layers;
     for (int i = 0; i < head_items && !producer.is_late; ++i) producer.item(Item(shared::items()[layer_items + i]));

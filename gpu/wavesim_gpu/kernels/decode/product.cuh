@@ -66,12 +66,16 @@ __device__ __forceinline__ void multiply_slot(
     }
 }
 
-// A tile of ROWS rows. The warps of a group share the columns of a slot; each leaves its sums for an epilogue warp.
+// What a warp has of a tile.
+struct Sums {
+    float even[4] = {}, odd[4] = {};
+};
+
+// `columns` of a tile of ROWS rows, those whose input is in shared memory. The warps of a group share the columns of a slot.
 template <int ROWS>
-__device__ __forceinline__ void multiply(MathWarp& warp, Reader& reader, int tile, int columns) {
+__device__ __forceinline__ void accumulate(Sums& sums, MathWarp& warp, Reader& reader, int tile, int columns) {
     constexpr int width = shape::slot_columns * (tile_rows / ROWS);
     const int lane = threadIdx.x % 32, g = lane / 4, q = lane % 4;
-    float even[4] = {}, odd[4] = {};
     const unsigned char* x = reinterpret_cast<const unsigned char*>(shared::x() + g % shape::batch * x_row) + 16 * q;
     const Turn turn(tile, columns, width);
     for (int i = warp.ahead(); i < turn.slots; i += groups) {
@@ -80,21 +84,34 @@ __device__ __forceinline__ void multiply(MathWarp& warp, Reader& reader, int til
         warp.await_slot(at, reader);
         if constexpr (cusync::mutant == cusync::Mutant::early_post) warp.free_slot(at);
         const unsigned char* slot = shared::slot(at.slot) + row_place(g, width) + 16 * q;
-        if (columns - first >= width) multiply_slot<ROWS>(even, odd, slot, x + 2 * first, warp.number(), width / 32);
-        else multiply_slot<ROWS>(even, odd, slot, x + 2 * first, warp.number(), (columns - first) / 32);
+        if (columns - first >= width) multiply_slot<ROWS>(sums.even, sums.odd, slot, x + 2 * first, warp.number(), width / 32);
+        else multiply_slot<ROWS>(sums.even, sums.odd, slot, x + 2 * first, warp.number(), (columns - first) / 32);
         if constexpr (cusync::mutant != cusync::Mutant::early_post) warp.free_slot(at);
     }
     warp.place.advance(turn.slots);
+}
+
+// Each warp leaves its sums of a tile for an epilogue warp.
+template <int ROWS>
+__device__ __forceinline__ void leave(const Sums& of, MathWarp& warp, Reader& reader) {
+    const int lane = threadIdx.x % 32, g = lane / 4, q = lane % 4;
     warp.await_sum_buffer(reader);
     float* sums = shared::sums() + (warp.buffer.slot * math_warps + threadIdx.x / 32) * tile_rows * shape::batch;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
         const int column = 2 * q + i;
         if (column >= shape::batch) continue;
-        sums[g * shape::batch + column] = even[i] + odd[i];
-        if constexpr (ROWS == tile_rows) sums[(g + 8) * shape::batch + column] = even[i + 2] + odd[i + 2];
+        sums[g * shape::batch + column] = of.even[i] + of.odd[i];
+        if constexpr (ROWS == tile_rows) sums[(g + 8) * shape::batch + column] = of.even[i + 2] + of.odd[i + 2];
     }
     __syncwarp();
     if (lane == 0) mbarrier::arrive(shared::summed(warp.buffer.slot));
     warp.buffer.advance();
+}
+
+template <int ROWS>
+__device__ __forceinline__ void multiply(MathWarp& warp, Reader& reader, int tile, int columns) {
+    Sums sums;
+    accumulate<ROWS>(sums, warp, reader, tile, columns);
+    leave<ROWS>(sums, warp, reader);
 }

@@ -16,6 +16,7 @@ SUM_BUFFERS = 2 * EPILOGUE_WARPS
 ROW_PADDING, KEYS_OF_WARP = 32, 16  # bytes of padding per row of a slot, on average
 BATCHES, HEAD_SIZES, MOST_HEADS_PER_KEY, LEAST_SLOTS = (1, 2, 4, 8), (64, 128), 8, 4
 ALIGNMENT = 128
+PARTS, ENOUGH_SLOTS = (1, 2, 4, 8), 6
 ROOMY_SLOTS, WIDE = 12, 4096  # slots worth narrower ones; columns from which weights are long in flight
 
 
@@ -38,6 +39,7 @@ class DecodeShape:
     qkv_rows: int = 16
     out_rows: int = 16
     down_rows: int = 16
+    down_parts: int = 0  # of its input in shared memory at a time; 0 for as few as leave room for a ring
     replicas: int = 1
     math_warps: int = 12
     groups: int = 6
@@ -92,10 +94,20 @@ class DecodeShape:
         """Queries, keys and values of a token."""
         return (self.heads + 2 * self.kv_heads) * self.head_size
 
+    @cached_property
+    def parts(self) -> int:
+        """Of the down product's input: several rows of it do not fit as a whole."""
+        choices = [count for count in PARTS if self.inner % (64 * count) == 0]
+        fits = (count for count in choices if self._slots_beside(count) >= ENOUGH_SLOTS)
+        return self.down_parts or next(fits, choices[-1])
+
     @property
     def x_columns(self) -> int:
-        """The widest input of a stage."""
-        return max(self.hidden, self.inner, self.attention_columns)
+        """The widest input that is in shared memory at a time."""
+        return self._widest(self.parts)
+
+    def _widest(self, parts: int) -> int:
+        return max(self.hidden, self.inner // parts, self.attention_columns)
 
     @property
     def slot_bytes(self) -> int:
@@ -110,6 +122,9 @@ class DecodeShape:
     @cached_property
     def _places(self) -> dict[str, int]:
         """Offsets in shared memory; `ring_at` comes last."""
+        return self._places_beside(self.x_columns)
+
+    def _places_beside(self, x_columns: int) -> dict[str, int]:
         parts = {
             "barriers": 8 * 2 * 32 + 8 * 2 * SUM_BUFFERS,
             "watch": 64,
@@ -122,7 +137,7 @@ class DecodeShape:
             "queries": (self.heads_per_key + 2) * (self.head_size + 8) * 2,
             "softmax": self.math_warps * self.heads_per_key * 8,
             "x": max(
-                self.batch * (self.x_columns + 32) * 2,
+                self.batch * (x_columns + 32) * 2,
                 self.math_warps * self.heads_per_key * (self.head_size + 8) * 4,
             ),
             "ring": 0,
@@ -141,8 +156,11 @@ class DecodeShape:
     @property
     def ring_slots(self) -> int:
         """Pieces that the producer may run ahead by; each belongs to one group of warps."""
-        fit = (SHARED_BYTES - 128 - self._places["ring_at"]) // self.slot_bytes
-        return min(32, fit) // self.groups * self.groups
+        return min(32, self._slots_beside(self.parts)) // self.groups * self.groups
+
+    def _slots_beside(self, parts: int) -> int:
+        ring_at = self._places_beside(self._widest(parts))["ring_at"]
+        return (SHARED_BYTES - 128 - ring_at) // self.slot_bytes
 
     @property
     def shared_bytes(self) -> int:
@@ -185,7 +203,7 @@ class DecodeShape:
             name: getattr(self, name)
             for name in (*names, "down_rows", "replicas", "math_warps", "groups", "slot_columns", "in_flight")
         }
-        numbers |= {"slots": self.ring_slots, "slot_bytes": self.slot_bytes}
+        numbers |= {"slots": self.ring_slots, "slot_bytes": self.slot_bytes, "down_parts": self.parts}
         numbers |= {
             "epilogue_warps": EPILOGUE_WARPS,
             "slot_keys": self.slot_keys,

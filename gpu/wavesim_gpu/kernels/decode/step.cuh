@@ -92,6 +92,9 @@ __host__ __device__ constexpr int rows_of(int stage) {
 __host__ __device__ constexpr int columns_of(int stage) {
     return stage == down ? shape::inner : stage == out ? shape::heads * shape::head_size : shape::hidden;
 }
+// Columns of a stage's input that are in shared memory at a time: of several rows the widest does not fit there as a whole.
+__host__ __device__ constexpr int held_columns_of(int stage) { return stage == down ? shape::inner / shape::down_parts : columns_of(stage); }
+constexpr int tiles_at_once = 2;  // of the down product, which take each part of the input while it is there
 // Columns of a tile in one slot: 16 rows of so many, or eight of twice as many.
 __host__ __device__ constexpr int slot_columns_of(int stage) { return shape::slot_columns * (tile_rows / rows_of(stage)); }
 
@@ -113,6 +116,14 @@ struct Item {
     int stage, tile;
     __device__ __forceinline__ explicit Item(int code) : stage(code >> 24), tile(code & 0xffffff) {}
 };
+
+// How many items from here on are tiles of the down product that take its input in parts together; 0 where it is there whole.
+__device__ __forceinline__ int down_tiles_at(const int* codes, int count) {
+    if (shape::down_parts == 1) return 0;
+    int tiles = 0;
+    while (tiles < min(count, tiles_at_once) && Item(codes[tiles]).stage == down) ++tiles;
+    return tiles;
+}
 
 // The keys of one split of a sequence: from `begin` to `end`, of which the one at `position` is new.
 struct KeyRange {
