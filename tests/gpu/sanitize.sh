@@ -50,6 +50,7 @@ declare -A tests=(
   [layer-step]="$layers::test_layers_with_rope_and_cache_are_right[decode-pdl+tile]"
   [layer-step-appends]="$layers::test_layers_with_rope_and_cache_are_right[decode that appends-stream]"
   [own-stage]="$layers::test_a_user_s_own_kernel_between_two_products_is_right_under_every_plan[pdl+tile]"
+  [decode-step]="tests/gpu/test_gpu_decode.py::test_a_small_step_is_right_with_time_enough_for_a_sanitizer"
   [sums]="$ladder::test_every_step_is_right_at_ragged_sizes[reduction]"
   [convolutions]="$ladder::test_every_step_is_right_at_ragged_sizes[convolution]"
   [products]="$ladder::test_every_step_is_right_at_ragged_sizes[matmul]"

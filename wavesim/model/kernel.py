@@ -209,6 +209,10 @@ class Work:
         """What a block of split z loads of what other stages make, once it has waited."""
         return 0
 
+    def held_bytes(self, z: int) -> int:
+        """What of that is in shared memory at a time."""
+        return self.awaited_bytes(z)
+
     def prefetch_share(self, device: Any) -> float:
         """The share of a block's work that is loading weights before its first wait."""
         return 0.0

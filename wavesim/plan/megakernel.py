@@ -20,12 +20,13 @@ from wavesim.safe_io.bounds import plain_int, shown, whole
 
 Placement = Literal["balanced", "continued", "restarted"]
 CHUNK_BYTES = 16_384
-MOST_GROUPS = 8
+MOST_GROUPS = 12
 # By its word in a plan's name, each field that has one.
 _WORDS = {
     "ring": "ring_bytes",
     "chunk": "chunk_bytes",
     "groups": "groups",
+    "flight": "in_flight",
     "sms": "sms",
     "place": "placement",
 }
@@ -37,6 +38,7 @@ class Megakernel(Schedule):
 
     - `ring_bytes`: shared memory that a loader fills with weights and cached keys, ahead of any wait; 0 for
       all that is left beside the activations. `chunk_bytes`: of one slot of it, one bulk copy's.
+    - `in_flight`: chunks that are on their way at most, of an SM; 0 for as many as the ring holds.
     - `groups` of warps take the items of an SM in turn.
     - `sms`: thread blocks; 0 for one on each SM.
     - `placement`: an SM's share of a stage. "restarted" deals each stage's items out from SM 0 on,
@@ -47,6 +49,7 @@ class Megakernel(Schedule):
     ring_bytes: int = 0
     chunk_bytes: int = CHUNK_BYTES
     groups: int = 1
+    in_flight: int = 0
     sms: int = 0
     placement: Placement = "balanced"
 
@@ -57,6 +60,7 @@ class Megakernel(Schedule):
         whole("Megakernel: groups", self.groups, least=1, most=MOST_GROUPS)
         whole("Megakernel: ring_bytes", self.ring_bytes)
         whole("Megakernel: sms", self.sms)
+        whole("Megakernel: in_flight", self.in_flight)
         if self.ring_bytes and self.ring_bytes < self.chunk_bytes:
             raise DescriptionError(
                 f"Megakernel: ring_bytes is {self.ring_bytes}; it must hold at least one chunk of "
@@ -112,9 +116,11 @@ class Megakernel(Schedule):
 
 
 def _balanced(sizes: Sequence[Sequence[int]], sms: int) -> list[list[int]]:
-    """The stage with the most items comes last: one item more on an SM is the least of it there."""
+    """The stage with the most items comes last: one item more on an SM is the least of it there. Of those
+    with as many the one with the largest comes first.
+    """
     load, places = [0] * sms, [list[int]() for _ in sizes]
-    by_count = sorted(range(len(sizes)), key=lambda stage: len(sizes[stage]))
+    by_count = sorted(range(len(sizes)), key=lambda stage: (len(sizes[stage]), -sum(sizes[stage])))
     for stage in by_count:
         most = -(-len(sizes[stage]) // sms)
         free = [(bytes_, sm, 0) for sm, bytes_ in enumerate(load)]

@@ -150,13 +150,13 @@ def ring_bytes_of(pipeline: Pipeline, schedule: Megakernel, device: Device) -> i
         raise DescriptionError(
             f"Megakernel: a ring of {asked:,} bytes does not fit: stage {stage.name} keeps {taken:,} of "
             f"{device.name}'s {device.shared_bytes_per_block:,} bytes of a block's shared memory for "
-            f"activations. Use at most {max(0, room):,}, fewer rows, or more splits of K there"
+            f"activations. Use at most {max(0, room):,}, fewer rows, more splits of K there, or its input in parts"
         )
     return schedule.ring_bytes or room
 
 
 def _most_awaited(stage: Stage) -> int:
-    return max(stage.work.awaited_bytes(z) for z in range(stage.grid.z))
+    return max(stage.work.held_bytes(z) for z in range(stage.grid.z))
 
 
 def _check_stages(pipeline: Pipeline, plan: Plan) -> None:

@@ -63,6 +63,7 @@ class WeightStream:
 
     def __init__(self, lists: WorkLists, costs: MegakernelCosts, *, waits: bool = True) -> None:
         self.lists, self.waits = lists, waits
+        self._in_flight = lists.schedule.in_flight or lists.slots
         rates = (costs.dram_bytes_per_s, costs.activation_bytes_per_s, costs.consume_bytes_per_s)
         self._dram_ps, self._activation_ps, self._take_ps = (PS * 1e9 / rate for rate in rates)
         names = ("latency_ns", "stage_ns", "item_ns", "post_ns")
@@ -73,8 +74,10 @@ class WeightStream:
         ]
         stages = range(len(lists.pipeline.stages))
         self._counters, self._posted = [0 for _ in stages], [0 for _ in stages]  # and when last
+        self._behind = [0 for _ in stages]  # what a post waits for in the queue of the memory
         self._parked: dict[int, list[tuple[int, StreamingSm]]] = {}  # by counter: (value, who)
-        self._dram = 0  # when the memory is free
+        self._dram, self._now = 0, 0  # when the memory is free; of the request that is served
+        self._queue_share = costs.queue_share
         self._heap: list[tuple[int, int]] = []
 
     def _chunks(self, items: tuple[WorkItem, ...]) -> Iterator[tuple[int, int]]:
@@ -99,19 +102,22 @@ class WeightStream:
 
     def _load(self, sm: StreamingSm, now: int) -> None:
         """Asks for the next chunk; the memory serves chunks in the order in which they were asked for."""
-        size = sm.chunks[len(sm.arrived)][1]
+        size, self._now = sm.chunks[len(sm.arrived)][1], now
         self._dram = max(self._dram, now) + round(size * self._dram_ps)
         sm.arrived.append(self._dram + self._latency)
         sm.asked = now
 
     def _ask(self, sm: StreamingSm) -> None:
-        """Queues the request for the next chunk, for when its slot of the ring is known to be free."""
+        """Queues the request for the next chunk, for when its slot of the ring is known to be free and few
+        enough are on their way.
+        """
         number = len(sm.arrived)
-        slot = number - self.lists.slots
+        slot, landed = number - self.lists.slots, number - self._in_flight
         if not sm.is_asking and number < len(sm.chunks) and slot < len(sm.freed):
             sm.is_asking = True
             free = sm.freed[slot] if slot >= 0 else 0
-            heappush(self._heap, (max(free, sm.asked), sm.number))
+            few = sm.arrived[landed] if landed >= 0 else 0
+            heappush(self._heap, (max(free, few, sm.asked), sm.number))
 
     def _take(self, sm: StreamingSm) -> None:
         """Takes out of the ring what was asked for, up to a stage that may not begin yet."""
@@ -128,7 +134,7 @@ class WeightStream:
             if self._counters[item.wait] < item.value:
                 self._parked.setdefault(item.wait, []).append((item.value, sm))
                 return False
-            ready = self._posted[item.wait] + self._post
+            ready = self._posted[item.wait] + self._post + self._behind[item.wait]
         free = max(sm.groups)  # its warps leave a stage together
         begins = max(ready, free)
         if is_new:
@@ -168,6 +174,7 @@ class WeightStream:
             return
         self._counters[item.post] += 1
         self._posted[item.post] = max(self._posted[item.post], *sm.groups)
+        self._behind[item.post] = round(self._queue_share * max(0, self._dram - self._now))
         parked, reached = self._parked.get(item.post, []), self._counters[item.post]
         if not any(value <= reached for value, _ in parked):
             return

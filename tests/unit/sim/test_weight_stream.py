@@ -1,5 +1,7 @@
 """Rings of a megakernel: a toy reckoned by hand, and the times of a kernel that was measured."""
 
+from dataclasses import replace
+
 import pytest
 from trace_invariants import violations
 
@@ -56,6 +58,22 @@ def test_a_loader_that_runs_ahead_hides_the_wait_behind_the_bytes():
 def test_without_a_ring_to_run_ahead_in_every_chunk_pays_the_latency():
     # A chunk is asked for when the one before is out of the ring: 1,000 + 300 + 500 each.
     assert run(slots=1).end_ns.tolist() == [1810, 3610, 5410, 7210]
+
+
+def test_what_is_on_its_way_at_most_is_asked_for_as_the_last_arrives():
+    # One chunk at a time: each is asked for as the one before arrives, 1,300 later, though the ring has room.
+    plan = mega(ring_bytes=4 * CHUNK, chunk_bytes=CHUNK, sms=1, in_flight=1)
+    trace = simulate_megakernel(toy(), plan, H200, COSTS)
+    assert trace.end_ns.tolist() == [1810, 3110, 4410, 5710]
+
+
+def test_a_post_comes_later_by_its_share_of_the_queue_in_front_of_the_memory():
+    plan = mega(ring_bytes=4 * CHUNK, chunk_bytes=CHUNK, sms=1)
+    waits = [
+        stage_reports(simulate_megakernel(toy(), plan, H200, replace(COSTS, queue_share=share)))[1].wait_ns
+        for share in (0.0, 0.5)
+    ]
+    assert waits[0] == 50 < waits[1]
 
 
 def test_two_groups_hide_the_end_of_an_item():

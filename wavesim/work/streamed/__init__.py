@@ -15,6 +15,7 @@ from wavesim.model.regions import ELEMENT_BYTES, Matrix, Read, Region, Write
 from wavesim.safe_io.bounds import shown
 from wavesim.work.gemm import ACTIVATIONS, GATED, Activation
 
+SIZES = ("m", "n", "k", "tile_n", "split_k", "input_parts")
 MOST_ROWS = 16  # beyond, weights are read more than once, or a GEMM is the better kernel
 STREAM_BLOCK = Block(threads=288, registers=168, dynamic_shared_bytes=196_608)
 Folded = Literal["none", "rms", "layer"]
@@ -26,7 +27,8 @@ class StreamedProduct(TiledWork):
 
     Operands: x (m, k), weight (n, k), out (m, columns), and where it has them norm_weight (1, k), bias (1, n)
     and residual, as out. Tile (x, 0) is `tile_n` rows of the weights; of its K every split has a part, and
-    who reads the output adds them up. A norm is folded into the load of x, which every tile then reads whole.
+    who reads the output adds them up. Of many rows not all of x fits into shared memory: it is there in
+    `input_parts`, one after the other, and so are the weights loaded. A norm is folded into the load of x, which every tile then reads whole.
     A gated activation makes one output of each pair of rows, gate and value interleaved.
     """
 
@@ -40,6 +42,7 @@ class StreamedProduct(TiledWork):
     k: int
     tile_n: int = 8
     split_k: int = 1
+    input_parts: int = 1
     norm: Folded = "none"
     activation: Activation | None = None
     has_bias: bool = False
@@ -50,7 +53,7 @@ class StreamedProduct(TiledWork):
     def __post_init__(self) -> None:
         owner = f"StreamedProduct {self.name}"
         require_positive(
-            owner, **{size: getattr(self, size) for size in ("m", "n", "k", "tile_n", "split_k")}
+            owner, **{size: getattr(self, size) for size in SIZES}
         )
         if self.m > MOST_ROWS:
             raise DescriptionError(f"{owner}: m is {self.m}; it must be at most {MOST_ROWS}. Use a GEMM")
@@ -140,6 +143,10 @@ class StreamedProduct(TiledWork):
         """Its part of x."""
         first, end = (0, self.k) if self.norm != "none" else self.part(z)
         return ELEMENT_BYTES[self.dtype] * self.m * (end - first)
+
+    def held_bytes(self, z: int) -> int:
+        """One of its parts."""
+        return -(-self.awaited_bytes(z) // self.input_parts)
 
     @property
     def weight_bytes(self) -> int:

@@ -23,6 +23,7 @@ class MegakernelCosts(CostLaw):
     - `stage_ns`: of an SM, between its last item of a stage and its first of the next: barriers, activations.
     - `item_ns`: of the warps that compute an item, at its end: sums across lanes, the store.
     - `post_ns`: from a post to the return of a wait for it on another SM.
+    - `queue_share`: of the time that a load stands in the memory's queue, what a post is later by.
     - `setup_ns`: around the kernel.
     """
 
@@ -41,4 +42,5 @@ class MegakernelCosts(CostLaw):
     activation_bytes_per_s: float
     post_ns: int
     setup_ns: int = 0
+    queue_share: float = 0.0
     read_bytes_per_s: float = 0.0

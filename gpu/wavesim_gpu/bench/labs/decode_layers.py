@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from wavesim.plan.megakernel import Placement
 from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.kernels.decode.decode_launch import DecodeLaunch, StepAddresses
 from wavesim_gpu.kernels.decode.shape import DecodeShape
@@ -74,7 +75,11 @@ class DecodeLayers:
         return (torch.randn(shape, generator=self._random, device=self.device) * scale).bfloat16()
 
     def launch(
-        self, build: Build | None = None, limit_ns: int = 2_000_000_000, **options: int
+        self,
+        build: Build | None = None,
+        limit_ns: int = 2_000_000_000,
+        placement: Placement = "balanced",
+        **options: int,
     ) -> DecodeLaunch:
         """Our kernel for all layers, from `x` to `out`; `options` are fields of `DecodeShape` beside those
         tuned.
@@ -99,6 +104,7 @@ class DecodeLayers:
             norm_epsilon=EPSILON,
             build=build,
             limit_ns=limit_ns,
+            placement=placement,
         )
 
     def bytes_read(self) -> int:

@@ -40,7 +40,7 @@ struct Epilogue {
     __device__ __forceinline__ void put(int first, int index, int replica, float low, float high) const {
         if constexpr (cusync::mutant == cusync::Mutant::no_post)
             if (stage == gate_up && blockIdx.x == 1) return;
-        if constexpr (cusync::delay_ns > 0) cusync::pause_ns(cusync::delay_ns * (blockIdx.x * 37 % 8));
+        come_late();
         store_word(step.words + static_cast<long long>(replica) * shape::words_of_replica + first + index, packed(low, high),
                    tag_of_layer(steps, step.layers, layer));
     }

@@ -63,6 +63,14 @@ struct Patience {
     }
 };
 
+// In builds with delays a warp comes late to one wait in eight, by chance and by up to seven times the delay.
+__device__ __forceinline__ void come_late() {
+    if constexpr (cusync::delay_ns > 0) {
+        const unsigned chance = (static_cast<unsigned>(clock64()) + 977u * blockIdx.x + 131u * (threadIdx.x / 32)) * 2654435761u >> 24;
+        if (chance % 8 == 0) cusync::pause_ns(cusync::delay_ns * (chance / 8 % 8));
+    }
+}
+
 __device__ __noinline__ bool await_phase_longer(unsigned barrier, unsigned parity, Waiting what, int index) {
     Patience patience;
     while (!mbarrier::try_wait(barrier, parity))
@@ -72,5 +80,6 @@ __device__ __noinline__ bool await_phase_longer(unsigned barrier, unsigned parit
 
 // Until the barrier's phase of that parity has ended. False once the step is given up.
 __device__ __forceinline__ bool await_phase(unsigned barrier, unsigned parity, Waiting what, int index) {
+    come_late();
     return mbarrier::try_wait(barrier, parity) || await_phase_longer(barrier, parity, what, index);
 }

@@ -46,6 +46,7 @@ struct Reader {
 
     // Until the word is there or the step is given up.
     __device__ __forceinline__ Word await_word(const Word* from) {
+        come_late();
         Word word = load_word(from);
         Patience patience;
         while (!is_late && !has(word)) {
@@ -61,6 +62,7 @@ struct Reader {
     // the L2 from those who still stream weights. With `polls_all`, for small models, each lane looks at a word of its own.
     template <class Load, class Missing>
     __device__ __forceinline__ void await(const Load& load, const Missing& missing) {
+        come_late();
         for (;;) {
             load();
             const Word* from = is_late ? nullptr : missing();
