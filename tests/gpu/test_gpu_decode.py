@@ -1,6 +1,7 @@
 """A decode step computes what its model computes, in whatever order, and gives up instead of hanging."""
 
 import pytest
+from decode_mutants import MUTANTS, mutated
 
 from wavesim.errors import DeadlockError, DescriptionError
 
@@ -128,15 +129,27 @@ def test_words_that_nobody_stores_are_reported_with_their_block_and_the_next_lau
     assert float((got.float() - expected).norm() / expected.norm()) < ERROR
 
 
-@pytest.mark.parametrize("mutant", ["no_wait", "early_post"])
-def test_a_dropped_wait_and_a_slot_given_back_early_give_wrong_numbers(mutant):
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_step_with_a_mutant_has_other_bits_or_gives_up_and_the_next_is_right(name, monkeypatch, tmp_path):
     from wavesim_gpu.driver.compiler import Build
+    from wavesim_gpu.kernels.decode import decode_launch
 
-    layers = layers_of("llama-64", layers=8)
-    expected = layers.reference(100)
-    broken = layers.launch(Build(mutant=mutant), limit_ns=20_000_000)
-    errors = [(stepped(layers, broken, 100).float() - expected).norm() / expected.norm() for _ in range(5)]
-    assert any(not float(error) < ERROR for error in errors)
+    layers = layers_of("small", batch=2, layers=4)
+    right = layers.launch()
+    path = tmp_path / "mutant.cu"
+    path.write_text(mutated(name))
+    monkeypatch.setattr(decode_launch, "SOURCE", path)
+    broken = layers.launch(Build(delay_ns=300), limit_ns=20_000_000)
+
+    def differs():
+        layers.x.copy_(layers.normal(*layers.x.shape))
+        expected = stepped(layers, right, 300)
+        return not torch.equal(stepped(layers, broken, 300), expected)
+
+    assert any(differs() for _ in range(50))
+    expected = layers.reference(300)
+    got = stepped(layers, right, 300)
+    assert float((got.float() - expected).norm() / expected.norm()) < ERROR
 
 
 def test_a_full_cache_is_refused_with_the_sequence_and_its_position():

@@ -78,6 +78,10 @@ class WeightStream:
         self._parked: dict[int, list[tuple[int, StreamingSm]]] = {}  # by counter: (value, who)
         self._dram, self._now = 0, 0  # when the memory is free; of the request that is served
         self._queue_share = costs.queue_share
+        works = [stage.work for stage in lists.pipeline.stages]
+        self._slower = [
+            max(1.0, costs.full_rows / work.output_tile[1]) if work.multiplies_weights else 1.0 for work in works
+        ]
         self._heap: list[tuple[int, int]] = []
 
     def _chunks(self, items: tuple[WorkItem, ...]) -> Iterator[tuple[int, int]]:
@@ -160,7 +164,7 @@ class WeightStream:
             sm.times.append(ItemTimes(sm.turn, start, wait))
         times, free = sm.times[place], sm.groups[sm.turn]
         times.stall += max(0, sm.arrived[number] - free)
-        sm.port = max(sm.port, free, sm.arrived[number]) + round(size * self._take_ps)
+        sm.port = max(sm.port, free, sm.arrived[number]) + round(size * self._take_ps * self._slower[sm.items[place].stage])
         sm.freed.append(sm.port)
         sm.groups[sm.turn] = times.end = sm.port
         if number + 1 == len(sm.chunks) or sm.chunks[number + 1][0] != place:

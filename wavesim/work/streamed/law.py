@@ -24,6 +24,7 @@ class MegakernelCosts(CostLaw):
     - `item_ns`: of the warps that compute an item, at its end: sums across lanes, the store.
     - `post_ns`: from a post to the return of a wait for it on another SM.
     - `queue_share`: of the time that a load stands in the memory's queue, what a post is later by.
+    - `full_rows`: of weights in a tile; fewer take as long.
     - `setup_ns`: around the kernel.
     """
 
@@ -43,4 +44,5 @@ class MegakernelCosts(CostLaw):
     post_ns: int
     setup_ns: int = 0
     queue_share: float = 0.0
+    full_rows: int = 1
     read_bytes_per_s: float = 0.0
