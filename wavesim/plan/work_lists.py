@@ -150,7 +150,8 @@ def ring_bytes_of(pipeline: Pipeline, schedule: Megakernel, device: Device) -> i
         raise DescriptionError(
             f"Megakernel: a ring of {asked:,} bytes does not fit: stage {stage.name} keeps {taken:,} of "
             f"{device.name}'s {device.shared_bytes_per_block:,} bytes of a block's shared memory for "
-            f"activations. Use at most {max(0, room):,}, fewer rows, more splits of K there, or its input in parts"
+            f"activations. Use at most {max(0, room):,}, fewer rows, more splits of K there, or its input in "
+            "parts"
         )
     return schedule.ring_bytes or room
 

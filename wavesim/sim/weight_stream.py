@@ -79,9 +79,8 @@ class WeightStream:
         self._dram, self._now = 0, 0  # when the memory is free; of the request that is served
         self._queue_share = costs.queue_share
         works = [stage.work for stage in lists.pipeline.stages]
-        self._slower = [
-            max(1.0, costs.full_rows / work.output_tile[1]) if work.multiplies_weights else 1.0 for work in works
-        ]
+        rows = [work.output_tile[1] if work.multiplies_weights and work.output_tile else 0 for work in works]
+        self._slower = [max(1.0, costs.full_rows / count) if count else 1.0 for count in rows]
         self._heap: list[tuple[int, int]] = []
 
     def _chunks(self, items: tuple[WorkItem, ...]) -> Iterator[tuple[int, int]]:
@@ -164,7 +163,9 @@ class WeightStream:
             sm.times.append(ItemTimes(sm.turn, start, wait))
         times, free = sm.times[place], sm.groups[sm.turn]
         times.stall += max(0, sm.arrived[number] - free)
-        sm.port = max(sm.port, free, sm.arrived[number]) + round(size * self._take_ps * self._slower[sm.items[place].stage])
+        sm.port = max(sm.port, free, sm.arrived[number]) + round(
+            size * self._take_ps * self._slower[sm.items[place].stage]
+        )
         sm.freed.append(sm.port)
         sm.groups[sm.turn] = times.end = sm.port
         if number + 1 == len(sm.chunks) or sm.chunks[number + 1][0] != place:

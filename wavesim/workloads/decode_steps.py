@@ -42,16 +42,13 @@ def decode_step(
     splits: Splits | None = None,
     tile_rows: int | Mapping[str, int] = TILE_ROWS,
     attends: bool = True,
-    down_parts: int = 1,
-    key_block: int = KEY_BLOCK,
 ) -> Pipeline:
     """`layers` layers of a model, one new token for each of `batch` sequences with `cached` keys.
 
     `splits`, by stage without its number: of K for products (1), of the keys for attention (64 each,
     up to 16).
     `tile_rows`: weight rows of a tile, of all products or by stage.
-    `down_parts`: of the input of "down" in shared memory, one after the other; `key_block`: keys that are
-    never shared out. Without `attends` the output product reads the queries: the products alone. Stages of several layers are
+    Without `attends` the output product reads the queries: the products alone. Stages of several layers are
     called qkv_0, attention_0, ... Raises `DescriptionError`.
     """
     known = model_named(model) if isinstance(model, str) else model
@@ -66,8 +63,7 @@ def decode_step(
             )
     whole("batch", batch, least=1, most=MOST_ROWS)
     whole("cached", cached)
-    works = _works(known, batch, cached, {**_usual_splits(cached), **(splits or {})}, tile_rows, key_block)
-    works["down"] = replace(works["down"], input_parts=down_parts)
+    works = _works(known, batch, cached, {**_usual_splits(cached), **(splits or {})}, tile_rows)
     buffers = _buffers(known, attends=attends)
     stages = [
         Stage(name, work, buffers=buffers[name])
@@ -117,12 +113,7 @@ def _usual_splits(cached: int) -> dict[str, int]:
 
 
 def _works(
-    model: Model,
-    batch: int,
-    cached: int,
-    splits: Splits,
-    tile_rows: int | Mapping[str, int],
-    key_block: int,
+    model: Model, batch: int, cached: int, splits: Splits, tile_rows: int | Mapping[str, int]
 ) -> dict[str, StreamedProduct | AttentionDecode]:
     shape = model.layer
     assert shape is not None, "decode_step has refused it"
@@ -143,7 +134,7 @@ def _works(
             shape.kv_heads,
             shape.head_dim,
             splits["attention"],
-            key_block,
+            KEY_BLOCK,
             appends=True,
             dtype=model.dtype,
         ),

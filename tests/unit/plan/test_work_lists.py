@@ -97,14 +97,20 @@ def test_what_cannot_run_is_refused_by_name(fields, policy, message):
 def test_too_many_rows_for_shared_memory_name_the_stage_and_splits_or_parts_mend_it():
     with pytest.raises(DescriptionError, match=r"stage down keeps .* more splits of K there, or its"):
         lists_of_plan(decode_step("llama-3-8b", batch=8), mega(), H200)
-    for mended in ({"splits": {"down": 2}}, {"down_parts": 2}):
-        assert lists_of_plan(decode_step("llama-3-8b", batch=8, **mended), mega(), H200).slots >= 4
+    assert lists_of_plan(decode_step("llama-3-8b", batch=8, splits={"down": 2}), mega(), H200).slots >= 4
+    step = decode_step("llama-3-8b", batch=8)
+    down = step.stage("down")
+    in_parts = {"down": replace(down, work=replace(down.work, input_parts=2))}
+    mended = step.with_stages({stage.name: in_parts.get(stage.name, stage) for stage in step.stages})
+    assert lists_of_plan(mended, mega(), H200).slots >= 4
 
 
 def test_plans_read_back_from_their_words():
     words = "megakernel:ring=49152:chunk=8192:groups=2:flight=3:sms=64:place=restarted"
     plan = parse_plan(words)
-    assert plan == mega(ring_bytes=49152, chunk_bytes=8192, groups=2, in_flight=3, sms=64, placement="restarted")
+    assert plan == mega(
+        ring_bytes=49152, chunk_bytes=8192, groups=2, in_flight=3, sms=64, placement="restarted"
+    )
     assert plan.name == words
     assert plan_from_data(plan_data(plan)) == plan
     assert parse_plan("megakernel") == mega()

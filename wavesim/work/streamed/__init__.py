@@ -28,7 +28,8 @@ class StreamedProduct(TiledWork):
     Operands: x (m, k), weight (n, k), out (m, columns), and where it has them norm_weight (1, k), bias (1, n)
     and residual, as out. Tile (x, 0) is `tile_n` rows of the weights; of its K every split has a part, and
     who reads the output adds them up. Of many rows not all of x fits into shared memory: it is there in
-    `input_parts`, one after the other, and so are the weights loaded. A norm is folded into the load of x, which every tile then reads whole.
+    `input_parts`, one after the other, and so are the weights loaded. A norm is folded into the load of x,
+    which every tile then reads whole.
     A gated activation makes one output of each pair of rows, gate and value interleaved.
     """
 
@@ -52,9 +53,7 @@ class StreamedProduct(TiledWork):
 
     def __post_init__(self) -> None:
         owner = f"StreamedProduct {self.name}"
-        require_positive(
-            owner, **{size: getattr(self, size) for size in SIZES}
-        )
+        require_positive(owner, **{size: getattr(self, size) for size in SIZES})
         if self.m > MOST_ROWS:
             raise DescriptionError(f"{owner}: m is {self.m}; it must be at most {MOST_ROWS}. Use a GEMM")
         if self.split_k > self.k:

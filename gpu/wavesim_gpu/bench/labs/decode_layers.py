@@ -5,7 +5,7 @@ Example: `DecodeLayers(sizes, batch=1, keys=512)` has weights and caches of its 
 is one launch for all layers, `eager` what a model's code does, op by op, and `reference` the same in fp32.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from wavesim.plan.megakernel import Placement
 from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.kernels.decode.decode_launch import DecodeLaunch, StepAddresses
 from wavesim_gpu.kernels.decode.shape import DecodeShape
@@ -39,9 +38,7 @@ class LayerSizes:
 class DecodeLayers:
     """Random layers on the current GPU, and one token of each sequence behind `keys - 1` others."""
 
-    def __init__(
-        self, sizes: LayerSizes, batch: int, keys: int, seed: int = 0, device: str = "cuda"
-    ) -> None:
+    def __init__(self, sizes: LayerSizes, batch: int, keys: int, seed: int = 0, device: str = "cuda") -> None:
         self.sizes, self.batch, self.keys, self.device = sizes, batch, keys, device
         self._random = torch.Generator(device=device).manual_seed(seed)
         s, wide = sizes, sizes.heads * sizes.head_size
@@ -78,8 +75,7 @@ class DecodeLayers:
         self,
         build: Build | None = None,
         limit_ns: int = 2_000_000_000,
-        placement: Placement = "balanced",
-        **options: int,
+        **options: Any,
     ) -> DecodeLaunch:
         """Our kernel for all layers, from `x` to `out`; `options` are fields of `DecodeShape` beside those
         tuned.
@@ -104,7 +100,6 @@ class DecodeLayers:
             norm_epsilon=EPSILON,
             build=build,
             limit_ns=limit_ns,
-            placement=placement,
         )
 
     def bytes_read(self) -> int:
@@ -125,12 +120,9 @@ class DecodeLayers:
         """
         x, added = self.x, torch.zeros_like(self.x)
         for number, layer in enumerate(self.layers):
-            x, added = (way or layer_in_torch)(
-                x, added, layer["qkv"], layer["out"], layer["gate_up"], layer["down"],
-                layer["keys"], layer["values"], self.norms[2 * number], self.norms[2 * number + 1],
-                None if self.biases is None else self.biases[number], self.rotary[self.keys - 1],
-                self.sizes.head_size,
-            )  # fmt: skip
+            bias = None if self.biases is None else self.biases[number]
+            norms, angles = self.norms[2 * number : 2 * number + 2], self.rotary[self.keys - 1]
+            x, added = (way or layer_in_torch)(x, added, layer, norms, bias, angles, self.sizes.head_size)
         return x + added
 
     def reference(self, at: int) -> Tensor:
@@ -159,29 +151,33 @@ class DecodeLayers:
 
 
 def layer_in_torch(
-    x: Tensor, added: Tensor, qkv: Tensor, out: Tensor, gate_up: Tensor, down: Tensor,
-    keys: Tensor, values: Tensor, first_norm: Tensor, second_norm: Tensor,
-    bias: Tensor | None, angles: Tensor, head_size: int,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+    x: Tensor,
+    added: Tensor,
+    layer: Mapping[str, Tensor],
+    norms: Tensor,
+    bias: Tensor | None,
+    angles: Tensor,
+    head_size: int,
+) -> tuple[Tensor, Tensor]:
     """One layer for the token at the cache's last place, of the sum of two; returns two whose sum is its
     result. A compiler so fuses that sum with the norm behind it, as it would in the whole model.
     """
+    keys, values = layer["keys"], layer["values"]
     batch, kv_heads, hidden = x.shape[0], keys.shape[1], x.shape[1:]
     x = x + added
-    norm = functional.rms_norm(x, hidden, first_norm, EPSILON)
+    norm = functional.rms_norm(x, hidden, norms[0], EPSILON)
     narrow = kv_heads * head_size
-    query, key, value = functional.linear(norm, qkv, bias).split(
-        [qkv.shape[0] - 2 * narrow, narrow, narrow], -1
-    )
+    joined = functional.linear(norm, layer["qkv"], bias)
+    query, key, value = joined.split([joined.shape[1] - 2 * narrow, narrow, narrow], -1)
     cosine, sine = angles.unbind(-1)
     keys[:, :, -1] = _rotated(key.view(batch, kv_heads, -1), cosine, sine).bfloat16()
     values[:, :, -1] = value.view(batch, kv_heads, -1)
     query = _rotated(query.view(batch, -1, 1, head_size), cosine, sine).bfloat16()
     attended = functional.scaled_dot_product_attention(query, keys, values, enable_gqa=True)
-    x = x + functional.linear(attended.reshape(batch, -1), out)
-    norm = functional.rms_norm(x, hidden, second_norm, EPSILON)
-    gate, up = functional.linear(norm, gate_up).chunk(2, -1)
-    return x, functional.linear(functional.silu(gate) * up, down)
+    x = x + functional.linear(attended.reshape(batch, -1), layer["out"])
+    norm = functional.rms_norm(x, hidden, norms[1], EPSILON)
+    gate, up = functional.linear(norm, layer["gate_up"]).chunk(2, -1)
+    return x, functional.linear(functional.silu(gate) * up, layer["down"])
 
 
 def _normed(x: Tensor, weight: Tensor) -> Tensor:

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from wavesim.errors import DeadlockError, DescriptionError, DeviceError
-from wavesim.plan.megakernel import Placement
 from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.driver.device import query, require_cupy
 from wavesim_gpu.driver.functions import Function, load_function
@@ -82,13 +81,12 @@ class DecodeLaunch:
         norm_epsilon: float = 1e-5,
         build: Build | None = None,
         limit_ns: int = LIMIT_NS,
-        placement: Placement = "balanced",
     ) -> None:
         self.shape, self.build = shape, build or Build()
         self.cupy = cupy = require_cupy()
         device = query()
         self.blocks = device.sm_count
-        self.list: WorkList = share_tiles(shape, device, keys, vocabulary, placement)
+        self.list: WorkList = share_tiles(shape, device, keys, vocabulary)
         self.function: Function = load_function(
             SOURCE, "decode_step", self.build, shape.shared_bytes, shape.header()
         )

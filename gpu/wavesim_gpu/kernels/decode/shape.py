@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from wavesim.errors import DescriptionError
+from wavesim.plan.megakernel import Placement
 
 SHARED_BYTES = 232_448  # a block's most on the architecture that the kernel is written for
 EPILOGUE_WARPS, TILE_ROWS, MOST_ITEMS = 3, 16, 320
@@ -45,6 +46,7 @@ class DecodeShape:
     groups: int = 6
     slot_columns: int = 512
     in_flight: int = 32
+    placement: Placement = "balanced"
     polls_all: bool = False
 
     def __post_init__(self) -> None:

@@ -13,7 +13,7 @@ in the same order. A tile is `rows` rows of the stage's weights; of `ATTENTION` 
 key head) * splits + split; a tile of `GATE_UP` is eight rows of each.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,12 +21,12 @@ import numpy as np
 from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
-from wavesim.plan.megakernel import Megakernel, Placement
+from wavesim.plan.megakernel import Megakernel
 from wavesim.plan.plan import Plan
 from wavesim.plan.policy import GridSync
 from wavesim.plan.sync import Semaphores
 from wavesim.plan.work_lists import STAGE_SHIFT, lists_of_plan
-from wavesim.workloads.decode_steps import decode_step
+from wavesim.workloads.decode_steps import decode_step, in_a_row
 from wavesim.workloads.models import Model, TransformerShape
 from wavesim_gpu.kernels.decode.shape import KEYS_OF_WARP, MOST_ITEMS, TILE_ROWS, DecodeShape
 
@@ -44,7 +44,9 @@ class WorkList:
     def of_block(self, block: int) -> list[tuple[int, int]]:
         """A block's items of a layer, (stage, tile)."""
         begin, count, _ = self.first[block]
-        return [(int(code) >> STAGE_SHIFT, int(code) & 0xFFFFFF) for code in self.items[begin : begin + count]]
+        return [
+            (int(code) >> STAGE_SHIFT, int(code) & 0xFFFFFF) for code in self.items[begin : begin + count]
+        ]
 
     def block_of(self, stage: int, tile: int) -> int:
         """The block that computes a tile."""
@@ -54,39 +56,36 @@ class WorkList:
 
 def pipeline_of(shape: DecodeShape, keys: int, layers: int = 1) -> Pipeline:
     """What a step of that shape computes with so many keys, its own among them, as `simulate` takes it."""
-    bias = "qkv" if shape.has_bias else "none"
-    layer = TransformerShape(shape.heads, shape.kv_heads, shape.head_size, 1, "rms", bias, True, 1, "")
+    heads = shape.heads, shape.kv_heads, shape.head_size
+    layer = TransformerShape(*heads, 1, "rms", "qkv" if shape.has_bias else "none", True, 1, "")
     rows = {"qkv": shape.qkv_rows, "out": shape.out_rows, "up": TILE_ROWS, "down": shape.down_rows}
-    return decode_step(
-        Model("decoder", shape.hidden, shape.inner, "swiglu", "bf16", "", layer),
-        shape.batch,
-        max(keys, KEYS_OF_WARP * shape.splits) - 1,
-        layers=layers,
-        splits={"attention": shape.splits},
-        tile_rows=rows,
-        down_parts=shape.parts,
-        key_block=KEYS_OF_WARP,
-    )
+    model = Model("decoder", shape.hidden, shape.inner, "swiglu", "bf16", "", layer)
+    cached = max(keys, KEYS_OF_WARP * shape.splits) - 1
+    step = decode_step(model, shape.batch, cached, splits={"attention": 1}, tile_rows=rows)
+    changes = {
+        "attention": {"tile_n": KEYS_OF_WARP, "splits": shape.splits},
+        "down": {"input_parts": shape.parts},
+    }
+    works: Any = {stage.name: stage.work for stage in step.stages}
+    changed = {
+        stage.name: replace(stage, work=replace(works[stage.name], **changes.get(stage.name, {})))
+        for stage in step.stages
+    }
+    return in_a_row(step.with_stages(changed), layers)
 
 
-def plan_of(shape: DecodeShape, placement: Placement = "balanced") -> Plan:
+def plan_of(shape: DecodeShape) -> Plan:
     """How the kernel of that shape runs it."""
     slots = shape.ring_slots
     chunk = 2 * TILE_ROWS * shape.slot_columns
     in_flight = shape.in_flight if shape.in_flight < slots else 0
-    schedule = Megakernel(
-        ring_bytes=slots * chunk, chunk_bytes=chunk, groups=shape.groups, in_flight=in_flight,
-        placement=placement,
-    )  # fmt: skip
+    schedule = Megakernel(slots * chunk, chunk, shape.groups, in_flight=in_flight, placement=shape.placement)
     return Plan(schedule, sync=Semaphores(GridSync()))
 
 
-def share_tiles(
-    shape: DecodeShape, device: Device, keys: int, vocabulary: int = 0, placement: Placement = "balanced"
-) -> WorkList:
+def share_tiles(shape: DecodeShape, device: Device, keys: int, vocabulary: int = 0) -> WorkList:
     """The plan's list of a layer for a block on every SM, and the tiles of the head, shared out evenly."""
-    plan = plan_of(shape, placement)
-    lists = lists_of_plan(pipeline_of(shape, keys), plan, device)
+    lists = lists_of_plan(pipeline_of(shape, keys), plan_of(shape), device)
     heads = [list[int]() for _ in lists.items]
     sizes = [[2 * TILE_ROWS * shape.hidden] * (vocabulary // TILE_ROWS)]
     for tile, block in enumerate(Megakernel().places(sizes, len(heads))[0]):

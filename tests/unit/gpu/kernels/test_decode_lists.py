@@ -17,8 +17,8 @@ LLAMA = {"hidden": 2048, "inner": 8192, "heads": 32, "kv_heads": 8, "head_size":
 QWEN = {"hidden": 896, "inner": 4864, "heads": 14, "kv_heads": 2, "head_size": 64, "has_bias": True}
 
 
-def lists_of(shape, blocks=132, keys=512, vocabulary=0, **more):
-    return share_tiles(shape, replace(H200, sm_count=blocks), keys, vocabulary, **more)
+def lists_of(shape, blocks=132, keys=512, vocabulary=0):
+    return share_tiles(shape, replace(H200, sm_count=blocks), keys, vocabulary)
 
 
 @pytest.mark.parametrize("blocks", [16, 78, 132])
@@ -41,12 +41,14 @@ def test_every_tile_is_in_the_lists_once_and_no_block_has_more_than_an_even_shar
 
 
 @pytest.mark.parametrize("placement", ["balanced", "continued", "restarted"])
-@pytest.mark.parametrize("options", [{}, {"batch": 8, "splits": 2}, {"qkv_rows": 8, "down_rows": 8, "splits": 16}])
+@pytest.mark.parametrize(
+    "options", [{}, {"batch": 8, "splits": 2}, {"qkv_rows": 8, "down_rows": 8, "splits": 16}]
+)
 def test_a_kernel_reads_the_list_of_the_plan_that_is_simulated(placement, options):
-    shape = DecodeShape(**QWEN | options).tuned()
-    plan = plan_of(shape, placement)
+    shape = DecodeShape(**QWEN | options).tuned(placement=placement)
+    plan = plan_of(shape)
     simulated = lists_of_plan(pipeline_of(shape, 512), plan, H200)
-    lists = lists_of(shape, placement=placement)
+    lists = lists_of(shape)
     assert lists.items.tolist() == simulated.codes.tolist()
     assert lists.first[:, 0].tolist() == simulated.first[:-1].tolist()
     assert plan.schedule.ring_bytes <= shape.shared_bytes
