@@ -25,7 +25,7 @@ from wavesim.work.streamed import MOST_ROWS, StreamedProduct
 from wavesim.workloads.models import Model, layered_models, model_named
 
 PRODUCTS = ("qkv", "out", "up", "down")
-TILE_ROWS = 8  # of weights
+TILE_ROWS = 16  # of weights, as in our kernel
 MOST_LAYERS = 24  # 120 stages
 KEYS_PER_SPLIT, MOST_SPLITS = 64, 16
 KEY_BLOCK = 64
