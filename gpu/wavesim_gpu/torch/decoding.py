@@ -74,7 +74,7 @@ class DecodeStep:
             batch,
             has_bias=parts.biases is not None,
             has_head_norm=parts.head_norms is not None,
-        ).tuned()
+        ).tuned(max_length // 2)
         self.parts, self.max_length = parts, max_length
         cache = (len(parts.matrices), batch, kv_heads, max_length, parts.head_size)
         self.keys, self.values = (list(torch.zeros(cache, dtype=torch.bfloat16, device=device)) for _ in "kv")

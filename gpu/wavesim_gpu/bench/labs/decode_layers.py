@@ -83,7 +83,7 @@ class DecodeLayers:
         s = self.sizes
         shape = DecodeShape(
             s.hidden, s.inner, s.heads, s.kv_heads, s.head_size, self.batch, s.has_bias, s.has_head_norm
-        ).tuned(**options)
+        ).tuned(self.keys, **options)
         optional = {"biases": self.biases, "head_norms": self.head_norms}
         addresses = StepAddresses(
             layers=tuple(tuple(layer[name].data_ptr() for name in NAMES) for layer in self.layers),
@@ -105,14 +105,16 @@ class DecodeLayers:
     def bytes_read(self) -> int:
         """Weights, keys and values of all layers, each once."""
         return sum(
-            tensor.numel() * tensor.element_size() for layer in self.layers for tensor in layer.values()
+            layer[name].numel() * layer[name].element_size() for layer in self.layers for name in NAMES
         )
 
     def fuse(self) -> None:
-        """What a library's model does ahead: q, k and v as one matrix, gate and up as one."""
+        """What a library's model does ahead: q, k and v as one matrix, gate and up as one. Ours stay where
+        its kernel reads them.
+        """
         for layer in self.layers:
-            layer["qkv"] = torch.cat([layer.pop(name) for name in "qkv"])
-            layer["gate_up"] = torch.cat([layer.pop("gate"), layer.pop("up")])
+            layer["qkv"] = torch.cat([layer[name] for name in "qkv"])
+            layer["gate_up"] = torch.cat([layer["gate"], layer["up"]])
 
     def eager(self, way: Callable[..., Any] | None = None) -> Tensor:
         """All layers in PyTorch, op by op, of fused matrices; the cache is written in place. `way` is

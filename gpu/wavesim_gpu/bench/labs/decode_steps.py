@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wavesim.errors import DeviceError
+from wavesim.errors import DescriptionError, DeviceError
 from wavesim_gpu.bench.labs.decode_layers import DecodeLayers, LayerSizes, layer_in_torch
 from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.driver.functions import load_function
@@ -34,7 +34,7 @@ SECONDS, COMPILING_S = 65, 60  # after which nothing more is compiled; which a c
 
 
 def document(rounds: int, model: str) -> dict[str, Any]:
-    """Rows by keys and batch, each with all its times. Raises `DeviceError` for a result that is wrong."""
+    """Rows by keys and batch, each with all its times. A row that is wrong says so and has no times."""
     table = tomllib.loads(MODELS.read_text())
     entry = {"batches": table["batches"], **table["models"][model]}
     sizes = LayerSizes(**{name: value for name, value in entry.items() if name not in ("title", "batches")})
@@ -42,7 +42,10 @@ def document(rounds: int, model: str) -> dict[str, Any]:
     for keys in table["keys"]:
         for batch in entry["batches"]:
             compiles = time.monotonic() - began < SECONDS
-            row = measured(DecodeLayers(sizes, batch, keys), max(rounds, 20), compiles=compiles)
+            try:
+                row = measured(DecodeLayers(sizes, batch, keys), max(rounds, 20), compiles=compiles)
+            except (DescriptionError, DeviceError) as refused:
+                row = {"batch": batch, "keys": keys, "refused": str(refused)}
             rows.append({"model": model, **row})
             summary = {name: value for name, value in row.items() if name != "times_us"}
             sys.stderr.write(f"{model} {json.dumps(summary)}\n")

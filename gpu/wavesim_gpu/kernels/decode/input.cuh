@@ -37,6 +37,13 @@ __device__ __forceinline__ Quad weighted(Quad x, uint2 weights, float& squares) 
     return {packed(a * low_of(weights.x), b * high_of(weights.x)), packed(c * low_of(weights.y), d * high_of(weights.y))};
 }
 
+// How many rows a thread asks for at once, so many words of each: a row after the other would wait for the L2 each time.
+__host__ __device__ constexpr int rows_at_once(int words_of_row) {
+    int rows = 1;
+    while (2 * rows <= shape::batch && 2 * rows * words_of_row <= 12) rows *= 2;
+    return rows;
+}
+
 // The input of a stage that reads rows of COLUMNS values, words from `first_word` on; or, in the first layer, rows without
 // tags. With `norm`, its weights, the sums of squares of each row go to `squares`. A row has STRIDE values in all.
 template <int COLUMNS, bool HAS_NORM, int STRIDE = COLUMNS>
@@ -53,47 +60,74 @@ __device__ __forceinline__ void load_rows(
         if (HAS_NORM && quad < quads) weights[i] = __ldg(reinterpret_cast<const uint2*>(norm) + quad);
     }
     sync_math();  // all have done with the x of the stage before
-#pragma unroll
-    for (int row = 0; row < shape::batch; ++row) {
-        const uint2* plain = is_plain ? reinterpret_cast<const uint2*>(input_row(step, row)) : nullptr;
-        float sum = 0.f;
+    constexpr int at_once = rows_at_once(most_in_flight);
+    for (int first = 0; first < shape::batch; first += at_once) {
+        float sums[at_once] = {};
         for (int round = 0; round < rounds; round += most_in_flight) {
-            WordPair pairs[most_in_flight];
+            WordPair pairs[at_once][most_in_flight];
             const auto quad_of = [&](int i) { return static_cast<int>(threadIdx.x) + (round + i) * math_threads; };
-            const auto word_of = [&](int i) { return row * (STRIDE / 2) + 2 * quad_of(i); };
+            const auto word_of = [&](int r, int i) { return (first + r) * (STRIDE / 2) + 2 * quad_of(i); };
             if (!is_plain)
                 reader.await(
                     [&] {
 #pragma unroll
-                        for (int i = 0; i < most_in_flight; ++i)
-                            if (quad_of(i) < quads && !reader.has(pairs[i])) pairs[i].load(words + word_of(i));
+                        for (int r = 0; r < at_once; ++r)
+#pragma unroll
+                            for (int i = 0; i < most_in_flight; ++i)
+                                if (quad_of(i) < quads && !reader.has(pairs[r][i])) pairs[r][i].load(words + word_of(r, i));
                     },
                     [&] {
                         const Word* from = nullptr;
 #pragma unroll
-                        for (int i = 0; i < most_in_flight; ++i)
-                            if (quad_of(i) < quads && !reader.has(pairs[i]))
-                                from = words + word_of(i) + reader.has(pairs[i].first);
+                        for (int r = 0; r < at_once; ++r)
+#pragma unroll
+                            for (int i = 0; i < most_in_flight; ++i)
+                                if (quad_of(i) < quads && !reader.has(pairs[r][i]))
+                                    from = words + word_of(r, i) + reader.has(pairs[r][i].first);
                         return from;
                     });
 #pragma unroll
-            for (int i = 0; i < most_in_flight; ++i) {
-                const int quad = quad_of(i);
-                if (quad >= quads) continue;
-                Quad x = {payload_of(pairs[i].first), payload_of(pairs[i].second)};
-                if (is_plain) {
-                    const uint2 values = __ldg(plain + quad);
-                    x = {values.x, values.y};
+            for (int r = 0; r < at_once; ++r) {
+                const uint2* plain = is_plain ? reinterpret_cast<const uint2*>(input_row(step, first + r)) : nullptr;
+#pragma unroll
+                for (int i = 0; i < most_in_flight; ++i) {
+                    const int quad = quad_of(i);
+                    if (quad >= quads) continue;
+                    Quad x = {payload_of(pairs[r][i].first), payload_of(pairs[r][i].second)};
+                    if (is_plain) {
+                        const uint2 values = __ldg(plain + quad);
+                        x = {values.x, values.y};
+                    }
+                    if constexpr (HAS_NORM) x = weighted(x, weights[round + i], sums[r]);
+                    *reinterpret_cast<uint2*>(shared::x() + (first + r) * x_row + 4 * quad) = make_uint2(x.low, x.high);
                 }
-                if constexpr (HAS_NORM) x = weighted(x, weights[round + i], sum);
-                *reinterpret_cast<uint2*>(shared::x() + row * x_row + 4 * quad) = make_uint2(x.low, x.high);
             }
         }
         if constexpr (HAS_NORM) {
-            sum = warp_sum(sum);
-            if (threadIdx.x % 32 == 0) squares[threadIdx.x / 32 * shape::batch + row] = sum;
+#pragma unroll
+            for (int r = 0; r < at_once; ++r) {
+                const float sum = warp_sum(sums[r]);
+                if (threadIdx.x % 32 == 0) squares[threadIdx.x / 32 * shape::batch + first + r] = sum;
+            }
         }
     }
+}
+
+// Four values of the splits' results, weighted.
+__device__ __forceinline__ uint2 combined(const WordPair (&pairs)[shape::splits], const Word (&logs)[shape::splits]) {
+    float most = minus_infinity();
+#pragma unroll
+    for (int s = 0; s < shape::splits; ++s) most = fmaxf(most, __uint_as_float(payload_of(logs[s])));
+    float total = 0.f, x[4] = {};
+#pragma unroll
+    for (int s = 0; s < shape::splits; ++s) {
+        const float share = exp2f(__uint_as_float(payload_of(logs[s])) - most);
+        total += share;
+        x[0] += share * low_of(payload_of(pairs[s].first)), x[1] += share * high_of(payload_of(pairs[s].first));
+        x[2] += share * low_of(payload_of(pairs[s].second)), x[3] += share * high_of(payload_of(pairs[s].second));
+    }
+    const float scale = 1.f / total;
+    return make_uint2(packed(x[0] * scale, x[1] * scale), packed(x[2] * scale, x[3] * scale));
 }
 
 // The input of the output projection: the splits' results, weighted by their shares of the softmax. All base 2.
@@ -103,43 +137,42 @@ __device__ __forceinline__ void load_combined(Reader& reader, const Step& step) 
     const Word* shares = words_of_block(step, shape::share_words);
     sync_math();  // all have done with the x of the stage before
     constexpr int last = (quads + math_threads - 1) / math_threads * math_threads;
-    for (int wanted = threadIdx.x; wanted < last; wanted += math_threads) {  // whole warps
-        const int quad = min(wanted, quads - 1);
-        const int row = quad / (columns / 4), column = quad % (columns / 4) * 4, head_number = column / shape::head_size;
-        WordPair pairs[shape::splits];
-        Word logs[shape::splits] = {};
-        const Word* share = shares + (row * shape::heads + head_number) * shape::splits;
-        const auto value = [&](int s) { return values + ((row * shape::splits + s) * columns + column) / 2; };
+    constexpr int at_once = shape::batch == 1 ? 1 : shape::splits > 2 ? 2 : 4;
+    for (int wanted = threadIdx.x; wanted < last; wanted += at_once * math_threads) {  // whole warps
+        WordPair pairs[at_once][shape::splits];
+        Word logs[at_once][shape::splits] = {};
+        const auto quad_of = [&](int i) { return min(wanted + i * math_threads, quads - 1); };
+        const auto row_of = [&](int i) { return quad_of(i) / (columns / 4); };
+        const auto column_of = [&](int i) { return quad_of(i) % (columns / 4) * 4; };
+        const auto share = [&](int i, int s) {
+            return shares + (row_of(i) * shape::heads + column_of(i) / shape::head_size) * shape::splits + s;
+        };
+        const auto value = [&](int i, int s) { return values + ((row_of(i) * shape::splits + s) * columns + column_of(i)) / 2; };
         reader.await(
             [&] {
 #pragma unroll
-                for (int s = 0; s < shape::splits; ++s) {
-                    if (!reader.has(logs[s])) logs[s] = load_word(share + s);
-                    if (!reader.has(pairs[s])) pairs[s].load(value(s));
-                }
+                for (int i = 0; i < at_once; ++i)
+#pragma unroll
+                    for (int s = 0; s < shape::splits; ++s) {
+                        if (!reader.has(logs[i][s])) logs[i][s] = load_word(share(i, s));
+                        if (!reader.has(pairs[i][s])) pairs[i][s].load(value(i, s));
+                    }
             },
             [&] {
                 const Word* from = nullptr;
 #pragma unroll
-                for (int s = 0; s < shape::splits; ++s) {
-                    if (!reader.has(logs[s])) from = share + s;
-                    if (!reader.has(pairs[s])) from = value(s) + reader.has(pairs[s].first);
-                }
+                for (int i = 0; i < at_once; ++i)
+#pragma unroll
+                    for (int s = 0; s < shape::splits; ++s) {
+                        if (!reader.has(logs[i][s])) from = share(i, s);
+                        if (!reader.has(pairs[i][s])) from = value(i, s) + reader.has(pairs[i][s].first);
+                    }
                 return from;
             });
-        float most = minus_infinity();
 #pragma unroll
-        for (int s = 0; s < shape::splits; ++s) most = fmaxf(most, __uint_as_float(payload_of(logs[s])));
-        float total = 0.f, x[4] = {};
-#pragma unroll
-        for (int s = 0; s < shape::splits; ++s) {
-            const float share = exp2f(__uint_as_float(payload_of(logs[s])) - most);
-            total += share;
-            x[0] += share * low_of(payload_of(pairs[s].first)), x[1] += share * high_of(payload_of(pairs[s].first));
-            x[2] += share * low_of(payload_of(pairs[s].second)), x[3] += share * high_of(payload_of(pairs[s].second));
+        for (int i = 0; i < at_once; ++i) {
+            const uint2 x = combined(pairs[i], logs[i]);
+            *reinterpret_cast<uint2*>(shared::x() + row_of(i) * x_row + column_of(i)) = x;
         }
-        const float scale = 1.f / total;
-        *reinterpret_cast<uint2*>(shared::x() + row * x_row + column) =
-            make_uint2(packed(x[0] * scale, x[1] * scale), packed(x[2] * scale, x[3] * scale));
     }
 }

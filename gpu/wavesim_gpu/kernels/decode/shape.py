@@ -18,6 +18,7 @@ ROW_PADDING, KEYS_OF_WARP = 32, 16  # bytes of padding per row of a slot, on ave
 BATCHES, HEAD_SIZES, MOST_HEADS_PER_KEY, LEAST_SLOTS = (1, 2, 4, 8), (64, 128), 8, 4
 ALIGNMENT = 128
 PARTS, ENOUGH_SLOTS = (1, 2, 4, 8), 6
+LONG = 1024  # keys, from which more splits are worth what combining them costs
 ROOMY_SLOTS, WIDE = 12, 4096  # slots worth narrower ones; columns from which weights are long in flight
 
 
@@ -70,15 +71,18 @@ class DecodeShape:
                 f"{self.slot_bytes} bytes in shared memory; a step needs {LEAST_SLOTS}: use a smaller batch"
             )
 
-    def tuned(self, **options: Any) -> "DecodeShape":
-        """The same with the ring that was fastest where it was measured (docs/decode.md), and with
-        `options` as given.
+    def tuned(self, keys: int = 512, **options: Any) -> "DecodeShape":
+        """The same with the ring and splits that were fastest where it was measured with about so many keys
+        (docs/decode.md), and with `options` as given.
         """
         widths = (448,) if self.hidden % 448 == 0 else (512, 480, 448)
         candidates = [replace(self, slot_columns=width) for width in widths]
         roomy = next((shape for shape in candidates if shape.ring_slots >= ROOMY_SLOTS), candidates[0])
         in_flight = 4 if self.hidden < WIDE else 9
-        fastest: dict[str, Any] = {"replicas": 4, "in_flight": in_flight}
+        splits = 2 if self.batch >= 8 else 8 if keys > LONG else 4
+        fastest: dict[str, Any] = {"replicas": 4, "in_flight": in_flight, "splits": splits}
+        if self.batch >= 4:
+            fastest["groups"] = 3
         return replace(roomy, **(fastest | options))
 
     @property
