@@ -1,5 +1,5 @@
-"""How far off registered predictions of decode steps were, from the raw times of the kernel; and what choosing
-by them costs.
+"""How far off registered predictions of decode steps were, from the raw times of the kernel, and what it
+costs to choose by them.
 
 Example: `python -m wavesim.bench.decode_errors gpu/results/decode-steps/2026-11-28
 gpu/results/decode/2026-11-28-steps.json` prints predicted and measured microseconds of each case that was
@@ -88,10 +88,7 @@ def main() -> int:
     options = _parser().parse_args()
     errors = list(errors_of(options.registered, options.measured))
     sizes = [abs(error.percent) for error in errors]
-    lines = [
-        f"{f'{error.case} {error.cut}':<80}{error.predicted:>8.1f}{error.measured:>8.1f}{error.percent:>+8.1f} %"
-        for error in errors
-    ]
+    lines = [_line(error) for error in errors]
     lines.append(f"error: median {median(sizes):.1f} %, 90 % within {np.percentile(sizes, 90):.1f} %")
     lines += [
         f"{choice.case}: of {choice.cuts} cuts the simulator picks {choice.chosen.cut}, {choice.loss:.1f} % "
@@ -100,6 +97,11 @@ def main() -> int:
     ]
     sys.stdout.write("\n".join(lines) + "\n")
     return 0
+
+
+def _line(error: StepError) -> str:
+    times = f"{error.predicted:>8.1f}{error.measured:>8.1f}{error.percent:>+8.1f} %"
+    return f"{f'{error.case} {error.cut}':<80}{times}"
 
 
 def _parser() -> argparse.ArgumentParser:

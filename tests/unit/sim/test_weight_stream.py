@@ -126,7 +126,7 @@ def us_a_layer(model, trace):
     return (first_ns + (layers - 1) * layer_ns(trace)) / layers / 1000
 
 
-# The same of the kernel of `wavesim_gpu.torch.decode`, with its own rings; the constants were fitted to these.
+# The same of the kernel of `wavesim_gpu.torch.decode`, with its own rings: constants were fitted to these.
 DECODE = [
     ("llama-3-8b", {}, 112.1),
     ("llama-3.2-1b", {}, 35.4),
