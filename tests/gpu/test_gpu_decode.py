@@ -134,7 +134,8 @@ def test_a_step_with_a_mutant_has_other_bits_or_gives_up_and_the_next_is_right(n
     from wavesim_gpu.driver.compiler import Build
     from wavesim_gpu.kernels.decode import decode_launch
 
-    layers = layers_of("small", batch=2, layers=4)
+    # A ring is gone round in large layers only; tags of the step before are there again in a single one.
+    layers = layers_of("llama-64", layers=1 if "tags" in name else 8)
     right = layers.launch()
     path = tmp_path / "mutant.cu"
     path.write_text(mutated(name))
@@ -146,7 +147,7 @@ def test_a_step_with_a_mutant_has_other_bits_or_gives_up_and_the_next_is_right(n
         expected = stepped(layers, right, 300)
         return not torch.equal(stepped(layers, broken, 300), expected)
 
-    assert any(differs() for _ in range(50))
+    assert any(differs() for _ in range(20))
     expected = layers.reference(300)
     got = stepped(layers, right, 300)
     assert float((got.float() - expected).norm() / expected.norm()) < ERROR

@@ -60,8 +60,10 @@ class CutChoice:
 
 def errors_of(folder: Path, measured: Path) -> Iterator[StepError]:
     """Of all cases that both have. Raises `RecordingError`."""
-    entries = registered(folder, "costs").values()
-    by_case = {(entry.case, ""): entry.time_ns / 1e3 for entry in entries}
+    entries = list(registered(folder, "costs").values())
+    by_case = {
+        (entry.case, ""): entry.time_ns / 1e3 for entry in reversed(entries)
+    }  # the usual cut comes first
     known = by_case | {(entry.case, entry.plan): entry.time_ns / 1e3 for entry in entries}
     for row in read_measured(measured, MOST_BYTES, "measure labs --only decode", lambda data: data["rows"]):
         case, cut = _names(row)
@@ -80,7 +82,7 @@ def choices_of(errors: list[StepError]) -> Iterator[CutChoice]:
 
 def _names(row: Mapping[str, Any]) -> tuple[str, str]:
     case = f"{MODELS[row['model']]} batch {row['batch']} keys {row['keys']} layers {row['layers']}"
-    return case, json.dumps(row["cut"], sort_keys=True) if "cut" in row else ""
+    return case, json.dumps(row["cut"], sort_keys=True) if row.get("cut") else ""
 
 
 def main() -> int:

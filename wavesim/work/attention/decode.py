@@ -194,6 +194,10 @@ class AttentionDecode(TiledWork):
         keys = min(end * self.tile_n, self.cached) - min(first * self.tile_n, self.cached)
         return 2 * ELEMENT_BYTES[self.dtype] * keys * self.head_dim
 
+    def ahead_copies(self, size: int) -> int:
+        """The keys are a copy, each value is."""
+        return 1 + size // (2 * ELEMENT_BYTES[self.dtype] * self.head_dim)
+
     def awaited_bytes(self, z: int) -> int:
         """The queries of a KV head."""
         return ELEMENT_BYTES[self.dtype] * self.heads // self.kv_heads * self.head_dim

@@ -138,6 +138,10 @@ class StreamedProduct(TiledWork):
         rows = min((x + 1) * self.tile_n, self.n) - x * self.tile_n
         return ELEMENT_BYTES[self.dtype] * rows * (end - first)
 
+    def ahead_copies(self, size: int) -> int:
+        """A copy for a row's piece."""
+        return self.tile_n
+
     def awaited_bytes(self, z: int) -> int:
         """Its part of x."""
         first, end = (0, self.k) if self.norm != "none" else self.part(z)

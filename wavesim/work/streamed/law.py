@@ -25,6 +25,8 @@ class MegakernelCosts(CostLaw):
     - `post_ns`: from a post to the return of a wait for it on another SM.
     - `queue_share`: of the time that a load stands in the memory's queue, what a post is later by.
     - `full_rows`: of weights in a tile; fewer take as long.
+    - `copy_ns`: of an SM's loader for each bulk copy, of which a row of weights in a chunk is one, and a
+      value of the cache.
     - `setup_ns`: around the kernel.
     """
 
@@ -45,4 +47,5 @@ class MegakernelCosts(CostLaw):
     setup_ns: int = 0
     queue_share: float = 0.0
     full_rows: int = 1
+    copy_ns: int = 0
     read_bytes_per_s: float = 0.0
