@@ -275,7 +275,8 @@ def main() -> None:
     write_notebooks(source, is_executed=not options.no_run)
     write_pages(source)
     write_try(source)
-    nav = [*NAV, {"Reference": write_reference(source)}]
+    guides = [{"Python in examples": "python.md"}, {"Rules of lint": "lint-rules.md"}]
+    nav = [*NAV, {"Reference": [*guides, *write_reference(source)]}]
     folders = {"docs_dir": str(source), "site_dir": str(options.out.resolve())}
     name = f"wavesim {wavesim.__version__}"  # each version has a site of its own, and says which it is
     build(load_config(str(ROOT / "mkdocs.yml"), nav=nav, site_name=name, **folders))
