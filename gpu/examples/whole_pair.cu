@@ -9,6 +9,7 @@
 //
 // Lines that the semaphores add to a kernel are marked (+).
 
+#ifndef __CUDACC_RTC__  // NVRTC, as `wavesim lint whole_pair.cu -I.` uses it, compiles device code only
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
+#endif
 
 #include "sync.cuh"
 
@@ -98,6 +100,7 @@ __global__ void wait_for_start(unsigned* counters, int started) {
     pair::wait_for(counters, started, 1);
 }
 
+#ifndef __CUDACC_RTC__
 struct Pair {
     float *a, *b, *c, *out;
     unsigned* counters;
@@ -203,3 +206,4 @@ int main() {
     std::printf("stream sync %.1f us, row semaphores %.1f us: gain %+.1f %%, same bits\n", plain, synchronised,
                 100 * (1 - synchronised / plain));
 }
+#endif
