@@ -126,7 +126,7 @@ def _clock(columns: Columns) -> int:
 
 def _cycles_at(clock: int, columns: Columns) -> NDArray[Any]:
     """What each block's time gives at a clock."""
-    return (columns["end_ns"].astype(np.int64) - columns["start_ns"]) * clock >> 10
+    return (columns["end_ns"].astype(np.int64) - columns["start_ns"]) * clock // 1_024
 
 
 def _with_cycles(clock: list[int], columns: Columns) -> dict[str, NDArray[Any]]:
