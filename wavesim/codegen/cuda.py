@@ -9,7 +9,7 @@ word for word the same at every number of tokens, so that one compiled kernel se
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Literal
 
@@ -101,6 +101,7 @@ def stage_header(
     chosen = kernel_options(pipeline, plan) if options is None else options
     sizes = Sizes(is_constant=not _has_formulas(resolved, stage))
     header = _header(resolved, chosen, _neutral_names(resolved, stage), sizes, SPACE)
+    header = replace(header, keeps_alignment=False)  # our kernels align their arrays themselves
     touched: dict[SemaphoreArray, list[Edge]] = {array: [array.edges[0]] for array in resolved.outputs(stage)}
     for producer, array in resolved.inputs(stage).items():
         touched.setdefault(array, []).append((producer, stage))

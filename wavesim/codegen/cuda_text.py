@@ -101,6 +101,7 @@ class HeaderFacts:
     names: Names
     sizes: Sizes
     space: str
+    keeps_alignment: bool = True  # of shared arrays whose kernel says none
 
     @property
     def first_semaphore(self) -> int:

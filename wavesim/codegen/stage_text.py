@@ -40,7 +40,7 @@ def stage_lines(header: HeaderFacts, stage: Stage) -> list[str]:
         *_awaited_lines(header, stage.name),
         "",
         "#if defined(__CUDACC__)",
-        *_begin_lines(start, sizes),
+        *_begin_lines(start, sizes, header.keeps_alignment),
         "",
         *_post_lines(header, stage.name),
         "#endif",
@@ -115,7 +115,7 @@ def _awaited_lines(header: HeaderFacts, stage: str) -> list[str]:
     return header.sizes.function("Fact awaited(int input, int x, int y)", body, is_formula=is_formula)
 
 
-def _begin_lines(start: Start, sizes: Sizes) -> list[str]:
+def _begin_lines(start: Start, sizes: Sizes, keeps_alignment: bool) -> list[str]:
     draws, counts = start.draws, start.counts
     count = ["atomicAdd(counters + started, 1u);  // ends the wait-kernel"] if counts else []
     position = (
@@ -123,12 +123,13 @@ def _begin_lines(start: Start, sizes: Sizes) -> list[str]:
         if draws
         else [*count, "return static_cast<int>(blockIdx.x);"]
     )
+    # A single word would move the kernel's own arrays off the 16 bytes that 128-bit loads need.
+    kind, word = ("int4", "position.x") if keeps_alignment else ("int", "position")
     begin = [
-        # A single word would move the kernel's own arrays off the 16 bytes that 128-bit loads need.
-        "__shared__ int4 position;",
-        "if (is_leader()) position.x = next_position(counters);",
+        f"__shared__ {kind} position;",
+        f"if (is_leader()) {word} = next_position(counters);",
         "__syncthreads();",
-        "return tile_at(position.x);",
+        f"return tile_at({word});",
     ]
     said = (
         "drawn from a counter as blocks start" if draws else "blockIdx, the order in which blocks are issued"

@@ -68,6 +68,26 @@ def held_back() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+class TimeIsOver(BaseException):
+    """What `ended_after` raises; no `Exception`, as libraries make those their own."""
+
+
+@contextlib.contextmanager
+def ended_after(seconds: int, words: str) -> Iterator[None]:
+    """In the main thread: raises `TimeIsOver` with these words inside, once so many seconds have passed."""
+
+    def give_up(*_: object) -> None:
+        raise TimeIsOver(words)
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def end_with(parent: Callable[[], object]) -> None:
     """In a worker: Ctrl-C is left to the parent, and the worker ends once `parent()` returns or fails."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -6,7 +6,6 @@ PyTorch op by op, of `torch.compile` and of the read, their ratios, and how far 
 """
 
 import json
-import signal
 import sys
 import time
 import tomllib
@@ -20,6 +19,7 @@ import torch
 from torch import Tensor
 
 from wavesim.errors import DescriptionError, DeviceError
+from wavesim.safe_io.signals import TimeIsOver, ended_after
 from wavesim_gpu.bench.labs.decode_layers import DecodeLayers, LayerSizes, layer_in_torch
 from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.driver.functions import load_function
@@ -66,7 +66,7 @@ def measured(layers: DecodeLayers, rounds: int, *, compiles: bool) -> dict[str, 
     if compiles:
         try:
             ways["compiled"] = _compiled(layers)
-        except (CompilingTooLong, RuntimeError) as failed:
+        except (TimeIsOver, RuntimeError) as failed:
             note = f"{type(failed).__name__}: {failed}"[:500]
     times = interleaved(ways, rounds)
     step.check()
@@ -83,25 +83,12 @@ def measured(layers: DecodeLayers, rounds: int, *, compiles: bool) -> dict[str, 
     }  # fmt: skip
 
 
-class CompilingTooLong(BaseException):
-    """No `Exception`: PyTorch's compiler makes those its own."""
-
-
 def _compiled(layers: DecodeLayers) -> Any:
-    """A graph of PyTorch's compiled layers. Raises `CompilingTooLong`."""
-
-    def give_up(*_: object) -> None:
-        raise CompilingTooLong(f"torch.compile had not ended after {COMPILING_S} s")
-
+    """A graph of PyTorch's compiled layers. Raises `TimeIsOver`."""
     torch._dynamo.reset()  # noqa: SLF001  # the layers before these have other sizes
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(COMPILING_S)
-    try:
+    with ended_after(COMPILING_S, f"torch.compile had not ended after {COMPILING_S} s"):
         compiled = torch.compile(layer_in_torch, mode=COMPILE_MODE, dynamic=False)
         return graph_of(lambda: layers.eager(compiled))
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def result_of(layers: DecodeLayers, step: Any) -> Tensor:
