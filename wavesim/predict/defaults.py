@@ -83,12 +83,12 @@ def _by_work(pipeline: Pipeline, device: Device) -> KnownCosts | None:
     source = f"tiles of each kind of kernel as recorded on {device.name}, at the clock that their load leaves"
     laws = (law_of_stage(stage, device) for stage in pipeline.stages)
     own = next((law for law in laws if law is not None and law.scored_as), None)
-    if own is not None:
+    if own is not None and own.fitted_to:
         staying = costs_of_stages(with_backends(pipeline), device, schedule=PERSISTENT)
         source = f"{source}; {own.fitted_to}"
         return KnownCosts(model, source, kind=own.scored_as, by_schedule={PERSISTENT: staying})
-    kind = f"{LAYER_CONSTANTS}, {CHAINED_PRODUCTS}" if is_chained(pipeline) else LAYER_CONSTANTS
-    return KnownCosts(model, source, kind=kind)
+    layer = f"{LAYER_CONSTANTS}, {CHAINED_PRODUCTS}" if is_chained(pipeline) else LAYER_CONSTANTS
+    return KnownCosts(model, source, kind=own.scored_as if own is not None else layer)
 
 
 def described_costs(pipeline: Pipeline, device: Device, kernel_ns: Mapping[str, int]) -> KnownCosts:

@@ -121,8 +121,8 @@ class CostLaw:
     """
 
     section: ClassVar[str] = ""
-    scored_as: ClassVar[str] = ""  # a kind of predictions of its own, and in words what it was fitted to
-    fitted_to: ClassVar[str] = ""
+    scored_as: ClassVar[str] = ""  # a kind of predictions of its own
+    fitted_to: ClassVar[str] = ""  # in words; such a law has times of persistent kernels too
     elsewhere: ClassVar[Mapping[str, str]] = {}
     times_descriptions: ClassVar[bool] = False  # also of stages that a file describes without their times
 

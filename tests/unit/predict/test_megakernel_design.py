@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -82,7 +83,10 @@ def test_commands_say_what_a_megakernel_is_not_for(capsys):
 
 def test_the_pictures_say_how_many_bytes_are_enough_and_what_lies_above_the_roof(design):
     line = times_by_ring(design.layer, Megakernel(), H200, [16_384, 65_536, 131_072, 196_608])
-    assert [times for _, times in line] == sorted((times for _, times in line), reverse=True)
+    times = [each for _, each in line]
+    assert times[0] > 2 * times[2]
+    # Once a ring is enough a longer one delays the words that share the memory with its copies.
+    assert all(after < 1.02 * before for before, after in pairwise(times))
     figure = time_by_ring(
         {"one": line, "two": [(16_384, 2.0), (32_768, 1.01), (65_536, 1.0)]}, source="simulated"
     )

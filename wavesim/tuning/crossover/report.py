@@ -28,7 +28,11 @@ def crossover_text(crossover: Crossover) -> str:
     """The table, from where on each way pays, and what was not tried."""
     head = f"{crossover.family} on {crossover.device}, simulated at {len(crossover.sizes)} sizes"
     width = max(24, *(len(row.way.short) + 2 for row in crossover.table))
-    lines = [head, f"{'rows M':>15}  {'run':<{width}}{'gain':>9}   interval"]
+    unfinished = (
+        "INTERRUPTED: between the sizes done so far nothing was simulated; run it again for the table"
+    )
+    lines = [*([] if crossover.is_complete else [unfinished]), head]
+    lines.append(f"{'rows M':>15}  {'run':<{width}}{'gain':>9}   interval")
     for row in crossover.table:
         rows, gain = f"{row.m_from} to {row.m_to}", f"{row.gain_points:+.1f} %"
         is_guess = "" if row.scored or row.way.is_baseline else "   never scored here"

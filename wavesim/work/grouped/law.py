@@ -29,6 +29,7 @@ class GroupedCosts(CostLaw):
         "memory_bytes_per_s": "memory.dram_bytes_per_s",
     }
     times_descriptions: ClassVar[bool] = True
+    scored_as: ClassVar[str] = "layer, mixture of experts"
 
     k_block_ratio: float
     few_rows_block_bytes_per_s: float
