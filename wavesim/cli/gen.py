@@ -100,12 +100,27 @@ def described_plan(pipeline: Pipeline, sync: str, order: str, *, wait_kernel: bo
         if not wait_kernel:
             raise DescriptionError("sync is 'stream', which has no wait-kernel; leave --no-wait-kernel out")
         return StreamSync(orders=orders)
-    policies = {edge: policy_named(pipeline, edge, sync) for edge in edges_of(pipeline)}
+    try:
+        policies = {edge: policy_named(pipeline, edge, sync) for edge in edges_of(pipeline)}
+    except DescriptionError as error:
+        raise _why_not(sync, error) from None
     if not policies:
         raise DescriptionError(f"pipeline {pipeline.name} has no dependencies to synchronise; use stream")
     first = next(iter(policies.values()))
     others = {edge: policy for edge, policy in policies.items() if policy != first}
     return SemaphoreSync(first, policies=others, orders=orders, wait_kernel=wait_kernel)
+
+
+def _why_not(sync: str, error: DescriptionError) -> DescriptionError:
+    """A word of another plan is no misspelt policy: what to write of it is a kernel and not a header."""
+    try:
+        parse_plan(sync)
+    except DescriptionError:
+        return error
+    return DescriptionError(
+        f"sync is {shown(sync)}, a plan whose kernels a library or you must bring: gen writes none. "
+        "It writes row, tile and what --json lists, for two streams or behind pdl+"
+    )
 
 
 def _orders_named(pipeline: Pipeline, name: str) -> Mapping[str, Order]:

@@ -141,6 +141,10 @@ def test_split_k_is_an_option_and_what_is_only_predicted_is_said(capsys: pytest.
             ["simulate", "toy", "--tokens", "-3"],
             "toy is Figure 1 of the paper, in one size; leave --tokens and",
         ),
+        (
+            ["gen", "toy", "--sync", "stream-k"],
+            "'stream-k', a plan whose kernels a library or you must bring",
+        ),
         (["gen", "toy", "--sync", "stream", "--no-wait-kernel"], "'stream', which has no wait-kernel; leave"),
         (["tune", "toy", "--top", "-3"], "top is -3; it must be at least 1"),
         (["tune", "toy", "--measure", "-1"], "measure is -1; it must be at least 0"),

@@ -78,7 +78,7 @@ def test_commands_say_what_a_megakernel_is_not_for(capsys):
         in capsys.readouterr().err
     )
     assert main(["gen", "gpt3-mlp", "--sync", "megakernel"]) == 2
-    assert "policy is 'megakernel'; gemm1 to gemm2 has" in capsys.readouterr().err
+    assert "sync is 'megakernel', a plan whose kernels a library or you must bring" in capsys.readouterr().err
 
 
 def test_the_pictures_say_how_many_bytes_are_enough_and_what_lies_above_the_roof(design):
