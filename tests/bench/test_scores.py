@@ -8,6 +8,7 @@ import pytest
 
 from wavesim.bench import validate_command
 from wavesim.bench.blind_runs import find_runs
+from wavesim.bench.claims import load_claims
 from wavesim.bench.interval_fit import left_out, widths_of
 from wavesim.bench.prediction_store import committed_predictions
 from wavesim.bench.scored_case import ScoredPrediction
@@ -61,11 +62,16 @@ def test_intervals_hold_for_devices_and_kernels_that_they_were_not_learnt_on(
     apart = left_out(predicted)
     assert {one.what.split(":")[0] for one in apart} == {"device", "family"}
     assert {one.what for one in apart if one.cases >= 20 and one.coverage < 0.7} == NOT_HELD
+    claimed = {claim.name: claim.value for claim in load_claims()}
+    known = [score for score in scores(predicted) if score.coverage is not None]
     families = [one for one in apart if one.what.startswith("family") and one.cases >= 20]
     assert (
         0.75 <= statistics.mean(one.coverage for one in families) <= 0.88
     )  # 80 % is promised, over families
-    assert statistics.median(one.median_half_width_points for one in families) <= 4.0
+    half = statistics.median(one.median_half_width_points for one in families)
+    assert claimed["truth.width_new_kernel_median"] == round(2 * half, 1)
+    least = min(one.coverage for one in apart if one.cases >= 20)
+    assert claimed["truth.coverage_min"] == min(least, *(one.coverage for one in known if one.cases >= 20))
 
 
 def test_every_set_of_20_or_more_beats_no_gain_and_the_ceil_formula(predicted: list[ScoredPrediction]):
