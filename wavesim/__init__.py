@@ -6,7 +6,6 @@ neither simpy nor plotly.
 
 from typing import TYPE_CHECKING, Any
 
-from wavesim.errors import naming_extra
 from wavesim.html_display import fill_with
 
 if TYPE_CHECKING:
@@ -154,7 +153,7 @@ else:
         try:
             return getattr(import_module(_HOME[name]), name)
         except ModuleNotFoundError as error:
-            raise naming_extra(error) from None
+            raise import_module("wavesim.errors").naming_extra(error) from None
 
     def __dir__() -> list[str]:
         return sorted(__all__)

@@ -29,6 +29,7 @@ BEFORE = """
 #define __forceinline__ inline
 #define __noinline__
 #define __shared__ static
+struct int4 { int x, y, z, w; };
 struct Place { int x, y, z; } static threadIdx{0, 0, 0}, blockIdx{0, 0, 0};
 enum cudaError_t {
     cudaSuccess, cudaErrorInvalidValue, cudaErrorInvalidConfiguration = 9, cudaErrorLaunchTimeout = 702,

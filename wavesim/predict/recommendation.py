@@ -321,11 +321,11 @@ def promising(options: Sequence[Option], widened: Callable[[Option], Option] | N
         level = [option for option in options if option.forecast.support == support]
         if not level:
             continue
-        if chosen is not None and max(o.forecast.sure_points for o in level) <= chosen.forecast.high:
+        if chosen is not None and max(o.forecast.low for o in level) <= chosen.forecast.high:
             continue
         first = _best_first(level)[:CONTENDERS]
         best = _best_first(first if widened is None else [widened(option) for option in first])[0]
-        if chosen is None or best.forecast.sure_points > chosen.forecast.high:
+        if chosen is None or best.forecast.low > chosen.forecast.high:
             chosen = best
     return chosen
 

@@ -203,16 +203,18 @@ def test_a_plan_that_can_deadlock_is_refused():
         require_safe(pair(tiles=WIDE), SemaphoreSync(), tiny)
 
 
-def test_a_cluster_that_finds_no_two_neighbouring_sms_is_a_deadlock_too():
-    """80 waiting blocks leave 52 of 132 SMs, of which no two need be a pair."""
-    narrow = ((64, 192, 64),) * 2
-    clustered = pair(m=128, k=64, hidden=40 * 192, n=40 * 192, tiles=narrow)
+def test_a_cluster_that_finds_no_two_sms_of_a_group_is_a_deadlock_too():
+    """Waiting blocks by themselves may take an SM of every pair; in pairs they leave pairs."""
+    narrow, wide = (64, 192, 64), (128, 256, 64)
+    alone = pair(m=128, k=64, hidden=40 * 192, n=80 * 256, tiles=(narrow, wide))
     plan = SemaphoreSync(wait_kernel=False)
-    assert {kernel.launch.cluster for kernel in kernels_of(clustered, plan, H200, "hopper")} == {2}
-    with pytest.raises(DescriptionError, match="on any of 132 SMs with 2 neighbouring SMs to itself"):
-        require_safe(clustered, plan, H200, "hopper")
-    require_safe(pair(m=128, k=64, hidden=20 * 192, n=20 * 192, tiles=narrow), plan, H200, "hopper")
-    require_safe(clustered, SemaphoreSync(), H200, "hopper")
+    assert [kernel.launch.cluster for kernel in kernels_of(alone, plan, H200, "hopper")] == [2, 1]
+    with pytest.raises(DescriptionError, match="no room for a cluster of gemm1"):
+        require_safe(alone, plan, H200, "hopper")
+    in_pairs = pair(m=128, k=64, hidden=40 * 192, n=40 * 192, tiles=(narrow, narrow))
+    assert {kernel.launch.cluster for kernel in kernels_of(in_pairs, plan, H200, "hopper")} == {2}
+    require_safe(in_pairs, plan, H200, "hopper")
+    require_safe(alone, SemaphoreSync(), H200, "hopper")
 
 
 def test_deadlock_is_judged_by_the_blocks_that_are_launched_not_by_those_described():

@@ -29,7 +29,8 @@ def test_an_unscored_guess_is_not_above_a_scored_plan_whose_interval_reaches_it(
     scored, guess = forecast_plan("pdl+row", 9, 12, 13), forecast_plan("stream-k", 3, 12.9, 22, "never")
     assert promising([scored, guess]) is scored
     assert promising([scored, forecast_plan("stream-k", 3, 14, 25, "never")]) is scored
-    beyond = forecast_plan("stream-k", 9, 19, 29, "never")
+    assert promising([scored, forecast_plan("stream-k", 9, 19, 29, "never")]) is scored
+    beyond = forecast_plan("stream-k", 14, 19, 24, "never")
     assert promising([scored, beyond]) is beyond
 
 
