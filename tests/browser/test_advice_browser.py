@@ -22,7 +22,7 @@ def test_pairs_are_chosen_marked_and_opened_in_the_explorer(lab, visit):
     visit.open(lab, lab.write("advice.ipynb", SOURCE))
     assert visit.run_all() == []
     page.wait_for_selector(FIGURE)
-    saving = page.locator("p", has_text="Tile sync:").first
+    saving = page.locator("p", has_text="times. Tile sync:").first
     before = saving.text_content()
     page.get_by_role("button", name="no", exact=True).press("Enter")
     page.wait_for_function("text => !document.body.textContent.includes(text)", arg=before)

@@ -150,7 +150,7 @@ def write_headers(folder: Path) -> None:
 def build(program: str, folder: Path, generated: str, *defines: str) -> Path:
     """A program of this folder, compiled over the generated header. `folder` is for all that is made."""
     write_headers(folder)
-    (folder / "generated.cuh").write_text(on_host(generated))
+    (folder / "generated.cuh").write_text(f"struct int4 {{ int x, y, z, w; }};\n{on_host(generated)}")
     to = folder / program
     command = ["g++", *FLAGS, *(f"-D{one}" for one in defines), "-I", folder, "-I", HOST]
     done = subprocess.run(
