@@ -9,21 +9,29 @@ import argparse
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
 
 import numpy as np
 
+from wavesim.bench.case_list import load_list
+from wavesim.bench.interval_fit import grouped_quantile
 from wavesim.bench.registration import registered
+from wavesim.costs.layer_costs import costs_of_stages
+from wavesim.model.device import load
+from wavesim.predict.intervals import spread_points
 from wavesim.safe_io.documents import read_measured
 from wavesim.safe_io.options import OneLineParser
 from wavesim.safe_io.program import run_program
+from wavesim.sim.simulation import simulate
 
 MOST_BYTES, FLOPS_PER_US = 10_000_000, 760e6
 STREAM, OURS = "persistent-stream", "persistent"
 TILE_PLANS = ("persistent+pdl+row", OURS)
 SMALL = (16, 256)  # tokens
+LIST = "moe-layers"
 
 
 @dataclass(frozen=True)
@@ -98,6 +106,22 @@ def errors(cases: list[MoeCase], folder: Path) -> dict[str, float]:
         "gain_error_p90": float(np.percentile(gains, 90)),
         "gain_sign_percent": 100 * sum(signs) / len(signs),
     }
+
+
+def half_widths(cases: list[MoeCase], folder: Path) -> dict[str, float]:
+    """Half of the 80 % interval over spread of each plan, of gains that were registered before measuring."""
+    known = {(entry.case, entry.plan): entry.points for entry in registered(folder, "costs").values()}
+    listed = {case.name: case for case in load_list(LIST).cases}
+    device = load(load_list(LIST).device)
+    ratios: dict[str, list[list[float]]] = {plan: [] for plan in TILE_PLANS}
+    for case, plan in product(cases, TILE_PLANS):
+        pipeline, whole = listed[case.name].pipeline(), listed[case.name].plan(plan, "row")
+        costs = costs_of_stages(pipeline, device, schedule=whole.schedule.word)
+        predicted = known[case.name, plan]
+        gain = 100 * (1 - case.ours[plan] / case.ours[STREAM])
+        spread = spread_points(simulate(pipeline, whole, device, costs), predicted)
+        ratios[plan].append([abs(predicted - gain) / spread])
+    return {plan: grouped_quantile(each) for plan, each in ratios.items()}
 
 
 def main() -> int:
