@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,22 @@ def test_a_measured_claim_says_where_and_by_which_command_and_an_open_one_has_no
         assert (claim.value is None) == (claim.command is None), claim.name
         assert claim.value is None or claim.device, claim.name
         assert claim.value is not None or claim.must is not None, claim.name
+
+
+LOST = "4501d33"  # of a history before this one
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="no history here")
+def test_a_claims_commit_is_of_this_history():
+    known = git("log", "--format=%H").split()
+    if git("rev-parse", "--is-shallow-repository").strip() == "true":
+        pytest.skip("a shallow clone has no history")
+    commits = {claim.commit for claim in CLAIMS if claim.commit and not claim.commit.startswith(LOST)}
+    assert [commit for commit in sorted(commits) if not any(name.startswith(commit) for name in known)] == []
+
+
+def git(*words: str) -> str:
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.parametrize("claim", [c for c in CLAIMS if c.said], ids=lambda claim: claim.name)

@@ -94,6 +94,10 @@ def figures(device):
 @pytest.mark.parametrize(("group", "about"), DEVICES.items(), ids=DEVICES)
 def test_rows_are_of_the_lists_that_ship_and_all_but_one_are_right(group, about):
     name, device = about
+    if not rows_of("third", device)[1]:
+        pytest.skip(f"no pair of {device} was measured")
+    measured = {(row.order, row.case) for row in rows_of("third", device)[1]}
+    assert len(measured) == len(load_list("two-gpus-third").cases) == 28
     for which in ("third", "models", "fourth"):
         headers, rows = rows_of(which, device)
         for header in headers:
@@ -141,7 +145,10 @@ def table(device):
 
 @pytest.mark.parametrize(("group", "about"), DEVICES.items(), ids=DEVICES)
 def test_the_page_has_a_line_for_each_shape(group, about):
-    assert table(about[1]) in PAGE.read_text(encoding="utf-8")
+    lines = table(about[1])
+    if not lines:
+        pytest.skip(f"no pair of {about[1]} was measured")
+    assert lines in PAGE.read_text(encoding="utf-8")
 
 
 def test_what_four_and_eight_gpus_will_take_is_on_the_page_as_it_was_registered():

@@ -128,12 +128,13 @@ def main() -> int:
     """Prints the table and the figures."""
     options = _parser().parse_args()
     cases = read_cases(options.measured)
-    head = f"{'us a call':<32}{STREAM:>18}{TILE_PLANS[0]:>20}{OURS:>12}{'torch':>9}{'triton':>9}{'roof':>9}"
+    head = f"{'us a call':<32}{'moe':>9}{STREAM:>18}{TILE_PLANS[0]:>20}{OURS:>12}"
+    head += f"{'torch':>9}{'triton':>9}{'roof':>9}"
     lines = [head]
     for case in cases:
         ours = [case.ours[plan] for plan in (STREAM, *TILE_PLANS)]
         lines.append(
-            f"{case.name:<32}{ours[0]:>18.1f}{ours[1]:>20.1f}{ours[2]:>12.1f}"
+            f"{case.name:<32}{case.usual:>9.1f}{ours[0]:>18.1f}{ours[1]:>20.1f}{ours[2]:>12.1f}"
             f"{case.torch:>9.1f}{case.triton:>9.1f}{case.roof:>9.1f}"
         )
     result = figures(cases) | (errors(cases, options.registered) if options.registered else {})

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from wavesim.errors import DescriptionError
 from wavesim_gpu.kernels.moe.shape import MoeShape
 from wavesim_gpu.torch.expert_layers import moe, reference_moe
-from wavesim_gpu.torch.modules import PLAIN, FastModule, empty_module, is_hooked
+from wavesim_gpu.torch.modules import PLAIN, FastModule, is_hooked, swapped_for
 
 UP, DOWN = "gate_up_proj", "down_proj"
 TRIAL_SIDE, TRIAL_TOKENS, TRIAL_ERROR = 8, 5, 1e-6
@@ -115,9 +115,4 @@ def _agrees(module: Any, experts: int) -> bool:
 
 def swapped_experts(module: Any) -> Any:
     """A module that shares everything with this one but its forward pass; itself if it is one."""
-    if isinstance(module, FastExperts):
-        return module
-    swapped: Any = empty_module(type(module), FastExperts)
-    swapped.__dict__.update(module.__dict__)  # the same dicts of parameters, submodules and hooks
-    swapped.__dict__.update(_wavesim_original=(module,))
-    return swapped
+    return module if isinstance(module, FastExperts) else swapped_for(module, FastExperts)

@@ -159,11 +159,11 @@ def empty_module(original: type, forward: type = FastForward) -> Any:
 Module = TypeVar("Module", bound=nn.Module)
 
 
-def swapped_for(original: Module, parts: MlpParts, name: str) -> Module:
+def swapped_for(original: Module, forward: type = FastForward, **attributes: Any) -> Module:
     """A module that shares everything with `original` but its forward pass. `original` stays as it is."""
-    swapped: Any = empty_module(type(original))
+    swapped: Any = empty_module(type(original), forward)
     swapped.__dict__.update(original.__dict__)  # the same dicts of parameters, submodules and hooks
-    swapped.__dict__.update(_wavesim_parts=parts, _wavesim_original=(original,), _wavesim_name=name)
+    swapped.__dict__.update(_wavesim_original=(original,), **attributes)
     return swapped
 
 

@@ -83,7 +83,7 @@ def _sorted_out(
         if not name and not is_fast and parts is not None:
             parts = "it is the whole model; put it into another module, or use wavesim_gpu.torch.Mlp"
         if isinstance(parts, MlpParts):
-            instead[id(module)] = swapped_for(module, parts, name)
+            instead[id(module)] = swapped_for(module, _wavesim_parts=parts, _wavesim_name=name)
             swapped.append((name, kind, instead[id(module)]))
         elif parts:
             kept.append(KeptBlock(name, kind, parts))

@@ -145,10 +145,16 @@ def graph_of(work: Callable[[], Any]) -> Any:
 
 
 def interleaved(ways: Mapping[str, Any], rounds: int) -> dict[str, list[float]]:
-    """Microseconds of each graph's replays, in turns, after `WARM_UPS` of each."""
+    """Microseconds of each graph's replays, in turns, after `WARM_UPS` of each.
+
+    Every round has another order, drawn: at the power limit a graph runs at the clock that the one before it
+    has left, and no way may always follow the same one.
+    """
     times: dict[str, list[float]] = {way: [] for way in ways}
+    drawn, order = np.random.default_rng(0), list(ways.items())
     for turn in range(WARM_UPS + rounds):
-        for way, graph in ways.items():
+        for at in drawn.permutation(len(order)):
+            way, graph = order[at]
             begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             begin.record()
             graph.replay()

@@ -25,7 +25,7 @@ from wavesim_gpu.kernels.moe.moe_launch import PLANS
 from wavesim_gpu.torch.expert_layers import check_moe, moe, reference_moe
 
 ROUTINGS, CHECKED_TOKENS = 4, 256
-READ_BYTES, WARM_UPS = 2**30, 3
+READ_BYTES = 2**30
 
 
 def document(rounds: int, models: tuple[str, ...] = (), *, compiles: bool = True) -> dict[str, Any]:
@@ -140,7 +140,7 @@ def measured(
     ways["triton"] = TritonMoe(config)
     errors = errors_of(ways, operands, x, routings[0])
     graphs = {name: graph(way, operands, x, routings) for name, way in ways.items()}
-    times = in_rotation(graphs, rounds)
+    times = interleaved(graphs, rounds)
     check_moe()
     return {
         "tokens": tokens, "skew": skew, "errors": errors, "triton_config": vars(config),
@@ -170,23 +170,6 @@ def errors_of(
     return errors
 
 
-def in_rotation(ways: Mapping[str, Any], rounds: int) -> dict[str, list[float]]:
-    """Microseconds of each graph's replays. Each round begins with another: at the power limit a graph runs
-    at the clock that the one before has left.
-    """
-    names, times = list(ways), {way: list[float]() for way in ways}
-    for turn in range(WARM_UPS + rounds):
-        for name in names[turn % len(names) :] + names[: turn % len(names)]:
-            began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            began.record()
-            ways[name].replay()
-            ended.record()
-            ended.synchronize()
-            if turn >= WARM_UPS:
-                times[name].append(began.elapsed_time(ended) * 1e3)
-    return times
-
-
 def graph(
     way: Callable[..., Tensor], operands: MoeOperands, x: Tensor, routings: Sequence[tuple[Tensor, Tensor]]
 ) -> Any:
@@ -199,5 +182,5 @@ def best_config(operands: MoeOperands, x: Tensor, routings: Sequence[tuple[Tenso
     rows = x.shape[0] * operands.sizes.top_k / operands.sizes.experts
     tried = [config for config in CONFIGS if config.rows <= max(16, 4 * rows) and config.rows * 8 >= rows]
     graphs = {config: graph(TritonMoe(config), operands, x, routings) for config in tried}
-    times = in_rotation(graphs, 5)
+    times = interleaved(graphs, 5)
     return min(times, key=lambda config: median(times[config]))

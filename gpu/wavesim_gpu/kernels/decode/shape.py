@@ -72,8 +72,8 @@ class DecodeShape:
             )
 
     def tuned(self, keys: int = 512, **options: Any) -> "DecodeShape":
-        """The same with the ring and splits that were fastest where it was measured with about so many keys
-        (docs/decode.md), and with `options` as given.
+        """The same with the ring and splits that were fast where it was measured with about so many keys,
+        each by itself (docs/decode.md): together they are not the fastest everywhere. `options` as given.
         """
         widths = (448,) if self.hidden % 448 == 0 else (512, 480, 448)
         candidates = [replace(self, slot_columns=width) for width in widths]
