@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -171,22 +172,27 @@ def test_results_of_other_code_are_not_taken_for_todays(tmp_path, monkeypatch):
     assert Path(wavesim.__file__).parent == PACKAGE
 
 
+@contextmanager
 def listener(answer):
     """A port that says nothing, or something that is not Dask's."""
-    server = socket.create_server(("127.0.0.1", 0))
+    with ExitStack() as open_sockets:
+        server = open_sockets.enter_context(socket.create_server(("127.0.0.1", 0)))
 
-    def serve():
-        kept = []
-        while True:
-            try:
-                kept.append(server.accept()[0])
-            except OSError:
-                return
-            if answer:
-                kept[-1].sendall(answer)
+        def serve():
+            while True:
+                try:
+                    caller = open_sockets.enter_context(server.accept()[0])
+                except OSError:
+                    return
+                if answer:
+                    with suppress(OSError):
+                        caller.sendall(answer)
 
-    threading.Thread(target=serve, daemon=True).start()
-    return server
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield server
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
 
 
 @pytest.mark.parametrize(
