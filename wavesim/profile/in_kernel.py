@@ -5,8 +5,9 @@ its SM, and as waiting what its scopes of that name took. A file of our own reco
 
 Formats: Proton's Chrome trace (Triton 3.6: events of process "KERNEL Core7 CTA42"); any Chrome trace whose
 events, or the names of their process and thread, tell an SM and a block; the protobuf that tg4perfetto writes
-for FlashInfer and Mirage (tracks "block_3", with or without "sm_7", above "group_0"). Proton's was made on a
-GPU, the others are read by their documented format.
+for FlashInfer and Mirage (tracks "block_3", with or without "sm_7", above "group_0"); CUTLASS's IKET
+(`run-iket ... --postprocess json`, "JSON Trace Shape" in its guide). Proton's was made on a GPU, the others
+are read by their documented format.
 """
 
 import gzip
@@ -36,7 +37,9 @@ ARCHIVE, GZIP = b"PK", b"\x1f\x8b"
 _WAITS = re.compile(r"wait|spin|acquire|poll|sync|stall", re.IGNORECASE)
 _SM = re.compile(r"\b(?:core|sm)[ _:=#]*(\d{1,5})(?!\d)|\bsm_(\d{1,5})_", re.IGNORECASE)
 _BLOCK = re.compile(r"(?:\b|_)(?:cta|block|blk)[ _:=#]*(\d{1,9})", re.IGNORECASE)
-_IN_KERNEL = re.compile(rb"(?:Core|SM|sm)[ _:]?\d+[ _,]*(?:CTA|cta|[Bb]lock)[ _:]?\d+|\x07?block_\d+")
+_IN_KERNEL = re.compile(
+    rb'(?:Core|SM|sm)[ _:]?\d+[ _,]*(?:CTA|cta|[Bb]lock)[ _:]?\d+|\x07?block_\d+|"warpLoc'
+)
 _UNNAMED = "kernel"
 
 
@@ -82,6 +85,9 @@ def _read(path: Path, *, is_packed: bool) -> bytes:
 
 def _of_json(data: bytes, place: str) -> Iterator[RecordedSpan]:
     document = json_value(data, place)
+    if isinstance(document, dict) and "launches" in document:
+        yield from _of_iket(document["launches"], place)
+        return
     events = document.get("traceEvents") if isinstance(document, dict) else document
     if not isinstance(events, list):
         raise RecordingError(f"{place}: field 'traceEvents' is no list; expected a Chrome trace")
@@ -101,6 +107,30 @@ def _of_json(data: bytes, place: str) -> Iterator[RecordedSpan]:
             yield from _of_event(event, names)
         except (TypeError, ValueError, AttributeError) as error:
             raise RecordingError(f"{place}: event {number}: {type(error).__name__} ({error})") from None
+
+
+def _of_iket(launches: Any, place: str) -> Iterator[RecordedSpan]:
+    """Ranges and lifetimes of warps as their blocks'; a kernel that ran again is named with its launch."""
+    try:
+        names = [str(launch["kernelName"]) for launch in launches]
+        for name, launch in zip(names, launches, strict=True):
+            kernel = f"{name} (launch {launch['gridId']})" if names.count(name) > 1 else name
+            warps = [
+                (str(span["rangeName"]), span, warp)
+                for span in launch.get("ranges", ())
+                for warp in span["warpLocs"]
+            ] + [("", span, span["warpLocation"]) for span in launch.get("warpLifetimes", ())]
+            width, height, _ = (
+                1 + max((int(warp["ctaId"][axis]) for _, _, warp in warps), default=0) for axis in range(3)
+            )
+            for scope, span, warp in warps:
+                x, y, z = map(int, warp["ctaId"])
+                block, sm = x + width * (y + height * z), int(warp["smId"])
+                yield RecordedSpan(kernel, sm, block, scope, int(span["startTs"]), int(span["endTs"]))
+    except (TypeError, ValueError, LookupError, AttributeError) as error:
+        raise RecordingError(
+            f"{place}: no trace of IKET as its guide shows it: {type(error).__name__} ({error})"
+        ) from None
 
 
 def _of_event(event: Mapping[str, Any], names: Mapping[tuple[Any, Any], str]) -> Iterator[RecordedSpan]:

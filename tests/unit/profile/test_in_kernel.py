@@ -1,4 +1,4 @@
-"""Traces from inside kernels: Proton's, other Chrome traces, the protobuf that tg4perfetto writes."""
+"""Traces from inside kernels: Proton's, other Chrome traces, IKET's, the protobuf that tg4perfetto writes."""
 
 import gzip
 import json
@@ -45,6 +45,57 @@ def proton(tmp_path):
     path = tmp_path / "rows.chrome_trace"
     path.write_text(json.dumps(PROTON))
     return path
+
+
+def iket(warps, *, kernel="gemm"):
+    """A launch as run-iket's guide shows it: (x, y, SM, warp, range, start, end); no range is a lifetime."""
+    ranges, lifetimes = [], []
+    for x, y, sm, warp, name, start, end in warps:
+        place = {"smId": sm, "tpcId": 0, "gpcId": 0, "ctaId": [x, y, 0], "warpId": warp}
+        span = {"startTs": start, "endTs": end}
+        if name:
+            ranges.append(
+                span | {"rangeName": name, "rangeScope": 0, "warpLocs": [place], "internalEvents": []}
+            )
+        else:
+            lifetimes.append(span | {"warpLocation": place})
+    return {"gridId": 0, "kernelName": kernel, "ranges": ranges, "markers": [], "warpLifetimes": lifetimes}
+
+
+def test_ikets_blocks_are_numbered_by_rows_and_live_as_their_warps(tmp_path):
+    path = tmp_path / "trace.json"
+    first = iket(
+        [
+            (0, 0, 0, 0, "", 900, 3_800),
+            (0, 0, 0, 1, "ab_wait", 1_000, 2_500),
+            (1, 0, 1, 0, "mainloop", 1_000, 2_000),
+            (0, 1, 1, 0, "mainloop", 2_000, 3_000),
+        ]
+    )
+    again = iket([(0, 0, 2, 0, "", 5_000, 6_000)]) | {"gridId": 7}
+    path.write_text(json.dumps({"launches": [first]}))
+    trace = load_in_kernel(path)
+    assert list(trace.x) == [0, 1, 2]
+    assert list(trace.sm) == [0, 1, 1]
+    assert list(trace.start_ns) == [0, 100, 1_100]
+    assert list(trace.end_ns) == [2_900, 1_100, 2_100]
+    assert list(trace.wait_ns) == [1_500, 0, 0]
+    path.write_text(json.dumps({"launches": [first, again]}))
+    assert [info.name for info in load_in_kernel(path).header.stages] == [
+        "gemm (launch 0)",
+        "gemm (launch 7)",
+    ]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [{"launches": 5, "warpLocs": 0}, {"launches": [{"kernelName": "r", "ranges": [{"warpLocs": 3}]}]}],
+)
+def test_an_iket_file_of_another_shape_is_refused_in_one_line(tmp_path, broken):
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(broken))
+    with pytest.raises(RecordingError, match="no trace of IKET as its guide shows it"):
+        load_in_kernel(path)
 
 
 def test_protons_blocks_are_rows_with_sm_time_and_waiting(proton):
