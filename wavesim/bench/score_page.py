@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 from wavesim.bench.scored_case import LEFT_OUT, ScoredPrediction
 from wavesim.bench.stored_kernels import all_kernels
 from wavesim.bench.validation import outliers, sets_of
-from wavesim.predict.intervals import half_width
+from wavesim.predict.intervals import committed_widths
 from wavesim.predict.score_history import SetScore
 from wavesim.safe_io.escaping import Markup
 from wavesim.view.canvas import Props, axis, base_layout, heading
@@ -91,7 +91,8 @@ SPLITS = ("development", "test")
 
 def _margin(members: Sequence[ScoredPrediction]) -> float:
     """The median half-width of the set's cases; each has its own."""
-    return median(half_width(p.kind, p.spread, p.device) for p in members)
+    widths = committed_widths()
+    return median(widths.half_width(p.kind, p.spread, p.device) for p in members)
 
 
 def _diagonal(low: float, high: float, margin: float, theme: Theme) -> list[Props]:

@@ -41,6 +41,12 @@ def known_text(known: str, pipeline: Pipeline) -> str:
     return ", ".join([known, *(named or places)])
 
 
+def are_kernels_unnamed(kind: str) -> bool:
+    """Whether a kind from kernel times goes by how kernels wait, since they are of no named backend."""
+    words = kind.split(", ")
+    return words[0] == KERNEL_TIMES and not set(words).isdisjoint(WAITS.values())
+
+
 def kernel_times_kind(pipeline: Pipeline, device: Device, blocks_per_sm: int) -> str:
     """The kind of a prediction from kernel times."""
     known = known_text(KERNEL_TIMES, pipeline)

@@ -1,7 +1,7 @@
 """One recommendation: which plan to run, how much it gains, what its safety rests on, and why.
 
 Example: two kernels of 192 and 384 blocks on 132 SMs leave SMs empty in their last waves. Of thirty plans row
-semaphores by dependent launch promise most: +12.2 points over stream sync, +5.0 to +12.8 in 8 of 10 such
+semaphores by dependent launch promise most: +12.2 points over stream sync, +2.4 to +15.4 in 8 of 10 such
 predictions. Stream-K is simulated 0.4 points faster, but nobody has scored such a prediction, so it is not
 recommended. Every command, page and widget that names a plan to run asks here.
 """

@@ -40,6 +40,17 @@ def test_only_a_kind_that_was_scored_on_this_device_claims_a_rate(trace: Trace):
     assert "ever scored" in never.history
 
 
+def test_kernels_of_no_named_backend_have_the_width_of_kernels_that_nobody_scored(trace: Trace):
+    kind = "kernel times, waits not said, semaphores by pdl"
+    widths = committed_widths()
+    assert widths.kinds[kind].half_width_over_spread < widths.unseen
+    users = forecast_of(5.0, trace, kind, "h200")
+    never = forecast_of(5.0, trace, "kernel times, of nobody", "h200")
+    assert (users.low, users.high) == (never.low, never.high)
+    ours = forecast_of(5.0, trace, "kernel times, hopper", "h200")
+    assert ours.high < users.high
+
+
 def test_its_json_carries_all_that_belongs_beside_a_prediction(trace: Trace):
     found = forecast_of(
         5.0, trace, SCORED, "h200", basis="a run", defaults=("a constant",), caveats=("so so",)
