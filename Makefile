@@ -39,7 +39,7 @@ help:
 	@echo "make tour       the README's moving picture, drawn again (needs Chromium)"
 	@echo "make course     docs/course: the course, what students get wrong, the quiz, from notebooks and graders"
 	@echo "make slides     the lecture's slides, one file: build/slides.html (needs Chromium)"
-	@echo "make results    what docs and README say of the newest gpu/results, and build/results.html (needs Chromium)"
+	@echo "make results    what docs and README say of the newest gpu/results, and build/results.html"
 	@echo "make gallery    the pictures of docs/gallery.md, drawn again (needs Chromium)"
 	@echo "make pages      every notebook as a static page: build/pages/index.html"
 	@echo "make docs       the documentation as a site, with the API and the notebooks: build/site/index.html"

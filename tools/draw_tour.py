@@ -6,7 +6,7 @@ by semaphores one wave earlier; the widget's own code draws it (wavesim/widgets/
 
 from pathlib import Path
 
-from wavesim.bench.theme_pictures import both_themes
+from theme_pictures import both_themes
 from wavesim.costs.cost_model import zero_cost
 from wavesim.model.device import load
 from wavesim.plan.plan import SemaphoreSync, StreamSync

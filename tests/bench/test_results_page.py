@@ -8,14 +8,11 @@ import pytest
 from sample_results import SAMPLE, changed
 
 from wavesim.bench.gpu_results import GpuResults, load_results, newest_results
-from wavesim.bench.results_page import docs_text, pictures, write_results_docs, write_results_page
+from wavesim.bench.results_page import docs_text, policy_rows, write_results_docs, write_results_page
 from wavesim.bench.results_text import findings
-from wavesim.bench.speedups import (
-    pairs_of,
-)
+from wavesim.bench.speedups import pairs_of
 from wavesim.cli.command_line import main
 from wavesim.errors import RecordingError
-from wavesim.view.theme import DARK, LIGHT
 
 
 @pytest.fixture
@@ -83,7 +80,6 @@ def test_the_page_holds_everything_and_asks_nobody(results: GpuResults, tmp_path
     text = write_results_page(tmp_path / "results.html", results).read_text(encoding="utf-8")
     own = text.replace(max(re.findall(r"<script>.*?</script>", text, re.DOTALL), key=len), "")
     assert not re.search(r"""(?:src|href)\s*=|@import|url\(|https?://(?!www\.w3\.org)""", own)
-    assert text.count('class="figure"') == len(pictures(results))
     for part in (
         "NVIDIA H200",
         "2026-11-21",
@@ -96,26 +92,23 @@ def test_the_page_holds_everything_and_asks_nobody(results: GpuResults, tmp_path
         assert part in own
 
 
-def test_the_docs_show_every_picture_in_both_themes(
-    results: GpuResults, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    drawn: dict[Path, list[str]] = {}
+def test_the_docs_have_a_row_for_each_size_and_how_fast_each_plan_is_beside_the_library(results: GpuResults):
+    cases = pairs_of(results, "gpt3-mlp")[1024]
+    rows = [line for line in docs_text(results).splitlines() if line.startswith("| 1024 | ")]
+    library = cases["cublaslt"].median_ns
+    start = f"| 1024 | {library / 1e3:.1f} | {library / cases['tuned'].median_ns:.3f} |"
+    assert any(row.startswith(start) for row in rows)
 
-    def keep(figure: Any, path: Path) -> Path:  # in place of the browser
-        drawn.setdefault(path, []).append(figure.layout.paper_bgcolor)
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(f'<svg><rect fill="{figure.layout.paper_bgcolor}"/></svg>')
-        return path
 
-    monkeypatch.setattr("wavesim.bench.results_page.save_figure", keep)
-    words, *_ = write_results_docs(tmp_path, results)
-    linked = re.findall(r'src="([^"]+)"', words.read_text(encoding="utf-8"))
-    assert {tmp_path / name for name in linked} == set(drawn)
-    for path, grounds in drawn.items():
-        assert grounds == [LIGHT.background, DARK.background]
-        light, dark = path.read_text().split("@media (prefers-color-scheme:dark)")
-        assert LIGHT.background in light
-        assert DARK.background in dark
+def test_other_generated_policies_fill_a_table_of_their_own_fastest_first():
+    results = load_results(newest_results())
+    measured = [case for case in results.of("gpt3-mlp") if case.name.startswith("block:")]
+    assert len({case.name for case in measured}) > 20
+    rows = policy_rows(results)
+    times = [float(row[4]) for row in rows]
+    assert times == sorted(times)
+    assert len(rows) > 20
+    assert {row[1] for row in rows} == {"1024"}
 
 
 def test_a_page_that_fails_leaves_no_file(tmp_path: Path):

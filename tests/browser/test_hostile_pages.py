@@ -93,7 +93,7 @@ SHEETS = [element("style", Markup(css)) for css in (DrawnWidget._css, style("wha
 DRAWN_WIDGETS = ("wave player", "what-if", "what-if refused", "tuner", "comparison", "dependencies")
 WORDS = ("values by themselves", "predictions", "problems")
 # A page each: one of all of them would keep one worker busy when the others have long ended.
-FIGURES = (("timelines", "small panels"), ("safety", "gains", "readiness"))
+FIGURES = (("timelines",), ("safety", "gains", "readiness"))
 
 
 class Watched:

@@ -36,7 +36,6 @@ from wavesim.teaching.shown import Shown
 from wavesim.trace.trace import Trace
 from wavesim.view.figure import figure_html
 from wavesim.view.gain_figure import Gain, gain_overview
-from wavesim.view.panels_figure import Dot, Panel, Scale, Series, small_panels
 from wavesim.view.safety_figure import safety_picture
 from wavesim.view.timeline_figure import timeline
 from wavesim.widgets import ComparisonView, DependencyExplorer, TunerView, WavePlayer, WhatIf
@@ -158,16 +157,6 @@ def dependencies(take: Take) -> Markup:
     return DependencyExplorer(pipeline(take), SemaphoreSync(policy)).html()
 
 
-def panels(take: Take) -> Markup:
-    """Small panels of dots, as of a benchmark."""
-    found = [
-        Panel(take(), take(), [take()], [Series(take(), [Dot(0, 1.0, 0.9, 1.1, take())], "good")])
-        for _ in range(3)
-    ]
-    figure = small_panels(found, Scale(take(), 0, 2), title=take(), source=take(), size_name=take())
-    return figure_html(figure)
-
-
 def safety(take: Take) -> Markup:
     """The worst case of a plan without wait-kernel."""
     plan = SemaphoreSync(wait_kernel=False)
@@ -227,7 +216,6 @@ OUTPUTS: dict[str, Callable[[Take], Markup]] = {
     "dependencies": dependencies,
     "comparison": comparison,
     "timelines": timelines,
-    "small panels": panels,
     "safety": safety,
     "gains": gains,
     "readiness": readiness,

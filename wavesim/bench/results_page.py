@@ -1,127 +1,66 @@
-"""The GPU benchmark's results as one page, as pictures, and as a few words around the pictures.
+"""The GPU benchmark's results as one page, and as the documentation's page of tables.
 
-Example: `wavesim results --html build/results.html --docs docs` turns the newest results file into a page
-with every figure and a table, and into docs/results.md with its pictures and the summary that ships with the
-package; no number is typed by hand.
+Example: `wavesim results --html build/results.html --docs docs` turns the newest results file into a page of
+every case, and into docs/results.md and the summary that ships with the package; no number is typed by hand.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from textwrap import fill
 
-import plotly.graph_objects as go
-
-from wavesim.bench.bench_figure import (
-    copy_figure,
-    limit_figure,
-    product_figure,
-    provenance,
-    rivals_figure,
-    speed_figure,
-)
 from wavesim.bench.gpu_results import GpuResults
 from wavesim.bench.pair_summary import write_pair_summary
-from wavesim.bench.results_tables import cost_notes, docs_tables
 from wavesim.bench.results_text import findings, measured_how
-from wavesim.bench.semaphore_costs import copy_overheads
+from wavesim.bench.semaphore_costs import best_ways, copy_overheads, primitive_costs, ready_costs
 from wavesim.bench.speedups import (
     PAIRS,
+    Limits,
+    Pair,
+    generated_of,
     label,
+    over_limit,
     pairs_of,
-    products,
+    separations,
 )
-from wavesim.bench.theme_pictures import both_themes
 from wavesim.errors import RecordingError
-from wavesim.safe_io.escaping import BREAK, Markup, whole_line
+from wavesim.safe_io.escaping import whole_line
 from wavesim.safe_io.writing import write_text
-from wavesim.view.figure import save_figure
-from wavesim.view.page import Section, Table, write_page
+from wavesim.view.page import Table, write_page
 
 COLUMNS = ("pair", "M", "contender", "time µs", "quartiles µs", "over cuBLASLt", "GHz", "W", "cuts", "order")
-THEMES = ("light", "dark")
 LINE = 118
-SHOWN = Markup("""<img src="images/results-{name}.svg" alt="{title}">""")
-Draw = Callable[[GpuResults, str], go.Figure]
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A figure with its file's name and what to look for in it."""
-
-    name: str
-    heading: str
-    text: str
-    draw: Draw
-
-
-LIMIT = Picture(
-    "limit",
-    "Distance to the limit",
-    "Small batches have to read the weights, large ones to do the arithmetic. The limit takes the rates that "
-    "one large matmul and one large copy sustained in the same run, at the clock that the power limit left "
-    "them; it is a yardstick, not a bound that cannot be beaten.",
-    limit_figure,
+MANY = 6  # generated policies at a size, of which elsewhere only a few are measured
+NAMED = ("row", "tile")
+SHOWN = ("tuned", "predicted", "torch", "stream", "pdl", "stream-k", "persistent", *NAMED)  # beside cuBLASLt
+Rows = list[tuple[str, ...]]
+SPEEDS = (
+    "cuBLASLt's time in microseconds, and how fast the others are where cuBLASLt's chain in a CUDA graph "
+    "has 1. The tuned plan was chosen in earlier rounds and is timed in later ones. Over the limit: the "
+    "tuned plan's time over what its arithmetic, or reading its weights, needs at the rates that one "
+    "large matmul and one large copy sustained in the same run; a yardstick, not a bound that cannot be "
+    "beaten."
 )
-PRODUCTS = Picture(
-    "products",
-    "Our GEMM alone",
-    "What tile-level synchronisation has to make up for where our kernels are slower than cuBLASLt's, before "
-    "any two kernels meet. Where dot and diamond part, the clock made the difference.",
-    product_figure,
+APART = (
+    "Speed in time is speed in SM cycles times the ratio of the clocks. Cycles below 1 are the kernel's own: "
+    "start, epilogue, waves, launch; a clock ratio below 1 says that ours draws more power for the same work."
 )
-COPIES = Picture(
-    "copies",
-    "What semaphores cost",
-    "Copies of one full wave have no tail to fill, so that only the price is left. In stream order it is "
-    "looking, posting and putting the semaphore back; on two streams also the fork, the wait-kernel and an "
-    "atomic per block as it leaves. By dependent launch a block of the second copy starts as one of the "
-    "first leaves, which semaphores allow; dependent launch without them waits for the whole first copy.",
-    copy_figure,
+POLICIES = (
+    "Every policy that the generator derives, in the tiles that were best with semaphores, and row and tile "
+    "semaphores in their own best ones, fastest first; medians of the final rounds."
 )
-EVERYTHING = (
-    "One panel per library, baseline and plan. Above the line it is faster than cuBLASLt's chain in a CUDA "
-    "graph, below it slower. The tuned plan was chosen in earlier rounds and is timed in later ones."
+COPIES = (
+    "Copies of one full wave have no tail to fill, so that only the price is left, in percent of the same "
+    "pair in stream order without semaphores. In stream order (ready) it is looking, posting and putting "
+    "the semaphore back; on two streams (tile) also the fork, the wait-kernel and an atomic per block as "
+    "it leaves. By dependent launch a block of the second copy starts as one of the first leaves, which "
+    "semaphores allow (tile on one stream); dependent launch without them (pdl) waits for the whole first "
+    "copy."
 )
-RIVALRY = (
-    "In time, and in SM cycles: these kernels are limited by power, so that one which draws less runs at a "
-    "higher clock. Where dot and diamond part, the clock made the difference. At exactly 1 over stream sync, "
-    "stream sync is the tuned plan."
+USES = (
+    "One thread per block uses the primitive again and again; what the empty loop takes is taken off. A wait "
+    "is for a semaphore that is there already."
 )
-
-
-def pictures(results: GpuResults) -> list[Picture]:
-    """Those that this run has measured something for. Raises `RecordingError` where it has for none."""
-    has_pairs = [workload for workload in PAIRS if results.of(workload)]
-    result = [picture for workload in has_pairs for picture in _pair_pictures(workload)]
-    result += [LIMIT] if has_pairs else []
-    result += [PRODUCTS] if any(products(results).values()) else []
-    result += [COPIES] if copy_overheads(results) else []
-    if not result:
-        raise RecordingError(
-            f"{results.path}: none of its {len(results.cases)} right cases is a pair, a product or a copy "
-            "pair; measure again"
-        )
-    return result
-
-
-def _pair_pictures(workload: str) -> list[Picture]:
-    name, short = PAIRS[workload], workload.partition("-")[0]
-    return [
-        Picture(
-            f"speed-{short}",
-            f"{name}: everything beside cuBLASLt",
-            EVERYTHING,
-            lambda results, theme: speed_figure(results, workload, theme),
-        ),
-        Picture(
-            f"gain-{short}",
-            f"{name}: the tuned plan against each rival",
-            RIVALRY,
-            lambda results, theme: rivals_figure(results, workload, theme),
-        ),
-    ]
 
 
 def run_results(results: GpuResults, html: Path | None, docs: Path | None) -> tuple[dict[str, object], str]:
@@ -142,48 +81,167 @@ def run_results(results: GpuResults, html: Path | None, docs: Path | None) -> tu
 
 
 def write_results_page(path: Path, results: GpuResults) -> Path:
-    """Writes every figure, the table and how it was measured as one page. Returns its path."""
+    """Writes every case and how it was measured as one page. Returns its path. Raises `RecordingError`."""
+    _tables(results)
     return write_page(
         path,
         title=f"Measured on {results.device}: tile-level synchronisation beside everything else",
-        figures=[Section(p.draw(results, "light"), p.heading, p.text) for p in pictures(results)],
+        figures=[],
         lead="\n\n".join([*findings(results), measured_how(results)]),
-        table=Table(COLUMNS, list(_rows(results)), caption=f"All final cases, {provenance(results)}"),
-        notes=cost_notes(results),
-        has_figures_first=True,
+        table=Table(COLUMNS, list(_rows(results)), caption="All final cases"),
+        notes=_notes(results),
     )
 
 
 def write_results_docs(folder: Path, results: GpuResults) -> list[Path]:
-    """Writes results.md and images/results-*.svg, each for both themes, into a folder. Returns their paths.
-
-    Raises `DeviceError` where no Chromium is installed.
-    """
-    written = []
-    for picture in pictures(results):
-        path = folder / "images" / f"results-{picture.name}.svg"
-        drawn = [save_figure(picture.draw(results, theme), path).read_text("utf-8") for theme in THEMES]
-        write_text(path, both_themes(*drawn))
-        written.append(path)
-    words = folder / "results.md"
-    write_text(words, docs_text(results))
-    return [words, *written]
+    """Writes results.md into a folder. Returns its path. Raises `RecordingError`."""
+    return [write_text(folder / "results.md", docs_text(results))]
 
 
 def docs_text(results: GpuResults) -> str:
-    """docs/results.md: how it was measured, what follows, and the pictures."""
+    """docs/results.md: how it was measured, what follows, and the tables."""
     parts = [
         "# Measured results",
         f"Written by `make results` from `{results.name}`; do not edit.",
         fill(measured_how(results), LINE, break_on_hyphens=False),
         "\n".join(fill(f"- {line}", LINE, subsequent_indent="  ") for line in findings(results)),
     ]
-    for picture in pictures(results):
-        # Escaped by the figure already, as Markdown needs it too.
-        title = Markup(picture.draw(results, "light").layout.title.text.replace(BREAK, " "))
-        shown = SHOWN.format(name=picture.name, title=title)
-        parts += [f"## {picture.heading}", fill(picture.text, LINE), shown]
-    return "\n\n".join([*parts, *docs_tables(results)]) + "\n"
+    for heading, words, columns, rows in _tables(results):
+        lines = [columns, ["---"] * len(columns), *rows]
+        table = "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+        parts += [f"## {heading}", fill(words, LINE), table]
+    return "\n\n".join([*parts, *(fill(line, LINE) for line in _ready_notes(results))]) + "\n"
+
+
+def _tables(results: GpuResults) -> list[tuple[str, str, Sequence[str], Rows]]:
+    """Heading, words, columns and rows of all that this run has measured. Raises where it has nothing."""
+    tables = [
+        (f"{PAIRS[workload]}: everything beside cuBLASLt", SPEEDS, *speed_table(results, workload))
+        for workload in PAIRS
+    ]
+    apart = ("what", "M", "speed over cuBLASLt in time", "in SM cycles", "our clock over its clock")
+    policies = ("what", "M", "policy", "tiles of both stages", "us", "speed over cuBLASLt")
+    copies = ("way", "threads per block", "added, %", "95 % interval")
+    uses = ("primitive", "blocks at once", "ns", "quartiles over rounds", "SM cycles")
+    tables += [
+        ("What separates us from cuBLASLt", APART, apart, separation_rows(results)),
+        ("Every generated policy", POLICIES, policies, policy_rows(results)),
+        ("What semaphores cost", COPIES, copies, copy_rows(results)),
+        ("What each primitive costs on its own", USES, uses, primitive_rows(results)),
+    ]
+    if not any(rows for *_, rows in tables):
+        raise RecordingError(
+            f"{results.path}: none of its {len(results.cases)} right cases is a pair, a product or a copy "
+            "pair; measure again"
+        )
+    return [table for table in tables if table[-1]]
+
+
+def speed_table(results: GpuResults, workload: str) -> tuple[Sequence[str], Rows]:
+    """Columns and a row per size of a pair: libraries, baselines and plans. Raises without limits."""
+    pairs = pairs_of(results, workload)
+    others = [name for name in SHOWN if any(name in cases for cases in pairs.values())]
+    limits = Limits.of(results) if pairs else None
+    rows = [
+        (
+            str(tokens),
+            f"{library.median_ns / 1e3:.1f}",
+            *(_over(library.median_ns, cases, name) for name in others),
+            f"{over_limit(cases['tuned'], limits).value:.2f}" if limits and "tuned" in cases else "",
+        )
+        for tokens, cases in pairs.items()
+        if (library := cases.get("cublaslt")) is not None
+    ]
+    return ("M", "cuBLASLt, us", *map(label, others), "over the limit"), rows
+
+
+def _over(library_ns: float, cases: Pair, name: str) -> str:
+    return f"{library_ns / cases[name].median_ns:.3f}" if name in cases else ""
+
+
+def separation_rows(results: GpuResults) -> Rows:
+    """One per product and pair and size."""
+    return [
+        (what, str(tokens), f"{separation.time:.3f}", f"{separation.cycles:.3f}", f"{separation.clock:.3f}")
+        for (what, tokens), separation in separations(results).items()
+    ]
+
+
+def policy_rows(results: GpuResults) -> Rows:
+    """One per generated policy, at the sizes where more than a few were measured."""
+    rows: Rows = []
+    for workload, name in PAIRS.items():
+        for tokens, cases in pairs_of(results, workload).items():
+            others, library = generated_of(cases), cases.get("cublaslt")
+            if len(others) < MANY or library is None:
+                continue
+            known = [
+                case for key, case in cases.items() if case.name == key and case.words.get("plan") in NAMED
+            ]
+            rows += [
+                (
+                    name,
+                    str(tokens),
+                    label(case.name),
+                    case.words.get("cuts", ""),
+                    f"{case.median_ns / 1000:.1f}",
+                    f"{library.median_ns / case.median_ns:.3f}",
+                )
+                for case in sorted([*others, *known], key=lambda case: case.median_ns)
+            ]
+    return rows
+
+
+def copy_rows(results: GpuResults) -> Rows:
+    """One per way of launching a pair of copies and block size."""
+    return [
+        (way, str(entry.threads), f"{entry.percent:+.1f}", f"{entry.low95:+.1f} to {entry.upper95:+.1f}")
+        for way, group in copy_overheads(results).items()
+        for entry in group
+    ]
+
+
+def primitive_rows(results: GpuResults) -> Rows:
+    """One per primitive and number of blocks."""
+    return [
+        (
+            cost.name,
+            str(cost.blocks),
+            f"{cost.ns:.0f}",
+            f"{cost.low_ns:.0f} to {cost.high_ns:.0f}",
+            f"{cost.cycles:.0f}" if cost.cycles else "",
+        )
+        for cost in primitive_costs(results)
+    ]
+
+
+def _notes(results: GpuResults) -> list[str]:
+    """The smaller tables as sentences."""
+    said = [
+        f"{what}, M = {tokens}: {time} of cuBLASLt's speed = {cycles} in SM cycles x {clock} of its clock."
+        for what, tokens, time, cycles, clock in separation_rows(results)
+    ]
+    said += [
+        f"{name}, by {blocks} at once: {ns} ns ({span})."
+        for name, blocks, ns, span, _ in primitive_rows(results)
+    ]
+    said += _ready_notes(results)
+    for threads, best in best_ways(copy_overheads(results)).items():
+        said.append(
+            f"Copies of {threads} threads per block: of the ways with semaphores {best.case.name!r} adds "
+            f"least, {best.percent:.1f} % ({best.low95:.1f} to {best.upper95:.1f})."
+        )
+    return said
+
+
+def _ready_notes(results: GpuResults) -> list[str]:
+    """What semaphores cost GPT-3's pair when its kernels run one after the other, so that all are there."""
+    return [
+        f"GPT-3's pair in stream order, where every semaphore is there before it is asked for, takes "
+        f"{100 * (ratio.value - 1):+.2f} % with {name} semaphores ({100 * (ratio.low - 1):+.2f} to "
+        f"{100 * (ratio.high - 1):+.2f})."
+        for name, ratio in ready_costs(results).items()
+    ]
 
 
 def _rows(results: GpuResults) -> Iterator[list[str]]:

@@ -16,7 +16,6 @@ PAIRS = {"gpt3-mlp": "GPT-3 MLP", "llama-mlp": "LLaMA 65B MLP"}
 CUBE = 8192
 PROMPT = 256  # tokens from which the arithmetic dominates; below, the reading of the weights
 
-# In the order in which they are shown.
 LABELS = {
     "tuned": "tuned plan",
     "predicted": "simulator's choice",
@@ -35,7 +34,6 @@ LABELS = {
     "tile": "tile semaphores",
     "row on one stream": "row, one stream",
     "tile on one stream": "tile, one stream",
-    "generated": "other policy, fastest",
 }
 GENERATED = "block:"  # how the names of other generated policies begin
 
@@ -46,11 +44,6 @@ def label(name: str) -> str:
         shape, *rest = name.removeprefix(GENERATED).split(" ", 1)
         return f"semaphore per {shape} tiles" + (f", {rest[0]}" if rest else "")
     return LABELS.get(name, name)
-
-
-def rank(name: str) -> int:
-    """Where a case stands on figures; unknown names come last."""
-    return list(LABELS).index(name) if name in LABELS else len(LABELS)
 
 
 @dataclass(frozen=True)
@@ -98,20 +91,6 @@ def pairs_of(results: GpuResults, workload: str) -> dict[int, dict[str, TimedCan
         if case.tokens is not None:
             timed.setdefault(case.tokens, {}).update(dict.fromkeys((case.name, *case.roles), case))
     return dict(sorted(timed.items()))
-
-
-def with_generated_as_one(pairs: Mapping[int, Pair]) -> dict[int, dict[str, TimedCandidate]]:
-    """The same pairs, at each size the fastest of the other generated policies in place of all of them.
-
-    It is the fastest by the rounds that it is shown by, so it looks a little better than it is.
-    """
-    result = {}
-    for tokens, cases in pairs.items():
-        result[tokens] = {name: case for name, case in cases.items() if not name.startswith(GENERATED)}
-        others = generated_of(cases)
-        if others:
-            result[tokens]["generated"] = others[0]
-    return result
 
 
 def generated_of(cases: Pair) -> list[TimedCandidate]:
@@ -176,12 +155,6 @@ def over_limit(case: TimedCandidate, limits: Limits) -> Speedup:
         )
     limit, (low, high) = limits.time_ns(case.tokens, case.weight_bytes), case.quartiles_ns
     return Speedup(case.median_ns / limit, low / limit, high / limit)
-
-
-def fastest_own(cases: Pair) -> TimedCandidate | None:
-    """The fastest case that is not a library's."""
-    own = [case for name, case in cases.items() if name not in LIBRARIES]
-    return min(own, key=lambda case: case.median_ns, default=None)
 
 
 Product = tuple[str, str]  # (workload, stage); ("cube", "") of 8192 x 8192 x 8192

@@ -9,8 +9,8 @@ from wavesim.cli.printing import print_result
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     parser.add_argument("file", type=Path, nargs="?", help="a results file (the newest in gpu/results)")
-    parser.add_argument("--html", type=Path, help="write every figure and a table to this page")
-    parser.add_argument("--docs", type=Path, help="write results.md and its images into this folder")
+    parser.add_argument("--html", type=Path, help="write every case to this page")
+    parser.add_argument("--docs", type=Path, help="write results.md into this folder")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -1,6 +1,6 @@
 """Two drawings that differ in their colours alone, as one SVG that follows the reader's theme.
 
-Example: `results-limit.svg` holds each style of its dots once, in a style sheet, and beside it the colours
+Example: `tour.svg` holds each style of its dots once, in a style sheet, and beside it the colours
 for a dark page; as two files with a style on every dot it was four times as large.
 """
 
