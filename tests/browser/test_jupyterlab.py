@@ -18,7 +18,7 @@ MAKESPAN = ".wavesim-makespan"
 CHANGE_THEME = "async theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme })"
 # Up and down again, from the start outwards: sizes that are next to what is shown.
 STEPS = ("ArrowRight",) * 10 + ("ArrowLeft",) * 10
-MEDIAN_MS, MOST_MS, MOST_PX = 100, 200, 720
+MEDIAN_MS, MOST_MS, MOST_PX = 60, 150, 720
 
 
 def await_picture(page: Any) -> None:

@@ -8,14 +8,20 @@ import time
 from typing import Any
 
 STATUS = ".wavesim-finding"
-# From a key's event to the picture drawn with what it asked for. Waiting for the next frame makes sure that
-# the canvas is on the screen.
+# From a key's event to the picture drawn with what it asked for, which its label says. The message that a
+# frame's callback sends arrives when that frame has been painted.
 WATCH = """() => {
-  window.seen = { key: 0, drawn: [] };
-  window.addEventListener('keydown', () => { window.seen = { key: performance.now(), drawn: [] }; }, true);
+  const label = () => document.querySelector('.wavesim .wavesim-drawn canvas').getAttribute('aria-label');
+  window.seen = { drawn: [] };
+  window.addEventListener('keydown', () => {
+    window.seen = { key: performance.now(), label: label(), drawn: [] };
+  }, true);
   document.addEventListener('wavesim-drawn', () => {
     const seen = window.seen;
-    requestAnimationFrame(() => requestAnimationFrame(() => seen.drawn.push(performance.now())));
+    if (label() === seen.label) return;
+    const painted = new MessageChannel();
+    painted.port1.onmessage = () => seen.drawn.push(performance.now());
+    requestAnimationFrame(() => painted.port2.postMessage(null));
   });
 }"""
 DRAWN_SINCE_KEY = """tiles => window.seen.drawn.length > 0

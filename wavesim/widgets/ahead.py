@@ -9,11 +9,13 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 
 from wavesim.errors import WavesimError
 
 SOON_S = 0.02  # in which a message has left
 START_S = 0.05  # what was asked for is drawn first
+FIRST = 3  # settings, after which it is told
 TELL_S = 0.4  # between two drawings of what is known by then
 BETWEEN_S = 0.01  # in which a slider's message is answered
 AHEAD_OF = 3  # sizes in the direction of a move to one against it
@@ -51,12 +53,14 @@ class Ahead:
     def _run(self, left: Iterator[int], round_: int) -> None:
         assert self._loop is not None
         time.sleep(START_S)
-        told_s = time.monotonic()
+        told_s, done = time.monotonic(), 0
         while round_ == self._round and not self._loop.is_closed():
             is_done = not self._next(left)
-            if is_done or time.monotonic() - told_s > TELL_S:
+            done += 1
+            if is_done or done == FIRST or time.monotonic() - told_s > TELL_S:
                 told_s = time.monotonic()
-                self._loop.call_soon_threadsafe(self._told, round_)
+                with suppress(RuntimeError):  # the loop has been closed meanwhile
+                    self._loop.call_soon_threadsafe(self._told, round_)
             if is_done:
                 return
             time.sleep(BETWEEN_S)

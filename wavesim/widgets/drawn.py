@@ -116,12 +116,16 @@ class DrawnWidget(LeavesPicture, anywidget.AnyWidget):
 class PlansPicture(DrawnWidget):
     """Timelines under each other on one time axis, with the share of busy SMs; 10,000 tiles in 30 ms.
 
-    `strip` is the gain at other sizes, {label, values, gains, at}; a click on one of them sets `picked`.
+    `strip` is the gain at other sizes, {of, label, values, gains, at}; a click on one of them sets `picked`.
+    `ahead` is the scene of one of them, {of, at, scene}, drawn as soon as the `slider` with that model asks
+    for it. `of` counts the settings of all else.
     """
 
     _esm = script(*PLANS_SCRIPTS)
     strip = traitlets.Dict().tag(sync=True)
     picked = traitlets.Any(None, allow_none=True).tag(sync=True)
+    ahead = traitlets.Dict().tag(sync=True)
+    slider = traitlets.Unicode().tag(sync=True)
     page_traits = ("strip",)
 
     @classmethod

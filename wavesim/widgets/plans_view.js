@@ -6,6 +6,7 @@ const DRAG_PX = 6; // less is a click
 const REST_MS = 1200; // after so long without a change the axis may shrink again
 const SHRINKS_BELOW = 0.6; // of the axis: a shorter run gets an axis of its own
 const RACE_S = 5;
+const MOST_AHEAD = 24; // pictures of other sizes
 const [GIF_PX, GIF_FRAMES, GIF_HOLD_S] = [760, 40, 2.5];
 
 // The span of time on a picture: dragged over, moved and widened by keys, whole again by a double click.
@@ -48,7 +49,7 @@ const SPAN_KEYS = {
 
 class PlansView {
   constructor({ model, el }) {
-    Object.assign(this, { model, drag: null, until: Infinity, places: [], frame: 0, changedAt: -Infinity });
+    Object.assign(this, { model, ahead: new Map(), asked: null, drag: null, until: Infinity, places: [], frame: 0, changedAt: -Infinity });
     this.told = element("div", { class: "wavesim-unseen", role: "status", "aria-live": "polite" });
     this.race = element("button", { type: "button", class: "wavesim-race" }, "Race");
     this.race.addEventListener("click", () => this.toggle());
@@ -59,7 +60,9 @@ class PlansView {
     });
     el.append(this.root);
     this.span = new TimeSpan(() => this.tellSpan());
-    this.load();
+    const first = this.arrived("scene");
+    this.keep(first);
+    this.load(first);
     this.picture = new Picture(this.root, {
       name: "plans",
       size: (width) => plansLayout(this.view, width).height,
@@ -72,8 +75,9 @@ class PlansView {
     this.picture.root.append(this.marks);
     this.root.append(this.bar, this.told);
     this.listen();
-    this.heard = { scene: () => this.change(), strip: () => this.drawOnce() };
+    this.heard = { scene: () => this.answered(), strip: () => this.drawOnce(), ahead: () => this.keep(this.arrived("ahead")) };
     for (const [name, heard] of Object.entries(this.heard)) model.on(`change:${name}`, heard);
+    this.followSlider();
     el.wavesim = this.picture;
   }
 
@@ -81,26 +85,69 @@ class PlansView {
     const strip = this.model.get("strip");
     const isFull = strip && strip.values?.length > 1;
     this.root.dataset.unknown = isFull ? String(strip.gains.filter((gain) => gain == null).length) : "0";
-    return { scene: this.scene, panels: this.panels, span: this.span.now, strip: isFull ? strip : null, until: this.until };
+    const shown = isFull && this.asked != null ? { ...strip, at: this.asked } : strip;
+    return { scene: this.scene, panels: this.panels, span: this.span.now, strip: isFull ? shown : null, until: this.until };
   }
 
   get makespan() {
     return Math.max(...this.panels.map((panel) => panel.makespan));
   }
 
-  load() {
-    this.scene = this.model.get("scene");
-    this.panels = plansPanels(this.scene);
+  load({ scene, panels }) {
+    [this.scene, this.panels] = [scene, panels];
     this.span.forget(this.makespan);
     this.race.hidden = this.panels.length < 2;
     this.root.dataset.span = "whole";
   }
 
+  // --- pictures of sizes that a slider may ask for next, which the kernel has sent ahead ---
+
+  // A scene of the model with its arrays unpacked, and which setting and size it shows.
+  arrived(name) {
+    const value = this.model.get(name);
+    const { of, at } = name === "scene" ? this.model.get("strip") ?? {} : value;
+    const scene = name === "scene" ? value : value.scene;
+    return { of, at, scene, panels: plansPanels(scene) };
+  }
+
+  keep(entry) {
+    if (entry.of !== this.of) [this.of, this.ahead] = [entry.of, new Map()];
+    if (entry.at != null) this.ahead.set(entry.at, entry);
+    if (this.ahead.size > MOST_AHEAD) this.ahead.delete(this.ahead.keys().next().value);
+  }
+
+  // A reader's move to a size that was sent ahead is drawn at once.
+  async followSlider() {
+    const name = this.model.get("slider");
+    if (!name) return;
+    this.slider = await this.model.widget_manager.get_model(name);
+    this.slider.on("change:index", (_, index, { updated_view: byReader } = {}) => this.ask(byReader ? index : -1), this);
+  }
+
+  ask(index) {
+    const entry = this.ahead.get(this.model.get("strip").values[index]);
+    this.asked = entry?.at ?? null;
+    if (entry) this.change(entry);
+  }
+
+  // The kernel's answer: of what is drawn already, of a move before that, or news.
+  answered() {
+    const { of, at } = this.model.get("strip") ?? {};
+    if (this.asked != null && of === this.of) {
+      if (at === this.asked) this.asked = null;
+      return;
+    }
+    this.asked = null;
+    const entry = this.arrived("scene");
+    this.keep(entry);
+    this.change(entry);
+  }
+
   // A new scene keeps the axis of the last one while changes follow each other.
-  change() {
+  change(entry) {
     const before = this.span.endNs;
     this.stop();
-    this.load();
+    this.load(entry);
     clearTimeout(this.rests);
     if (this.makespan < before && this.isNear(before)) this.span.forget(before);
     this.rests = setTimeout(() => this.fitAxis(), REST_MS);
@@ -287,6 +334,7 @@ class PlansView {
     this.stop();
     clearTimeout(this.rests);
     for (const [name, heard] of Object.entries(this.heard)) this.model.off(`change:${name}`, heard);
+    this.slider?.off("change:index", null, this);
     this.picture.end();
     this.root.remove();
   }

@@ -60,6 +60,7 @@ NARROW_LABEL = "108px"
 SMS_SAID = "A tile takes the same time whatever their number"
 WAIT_KERNEL_SAID = "One block ahead of the consumer that ends when the producer has started"
 HEAD_START_SAID = "Consumer blocks that reach the SMs before the producer's first: a race, lost"
+NEXT = 3  # sizes whose pictures are sent to the page before they are asked for
 CONSOLE = "repl/index.html"  # of a JupyterLite site
 
 
@@ -95,7 +96,9 @@ class WhatIf(Explorer):
         for control in controls.values():
             control.style.description_width = NARROW_LABEL  # three controls in a row of a cell
         self._gains: dict[Scenario, dict[int, float]] = {}
-        self._ahead = Ahead(self._simulate_size, self._show_strip)
+        self._settings = 0
+        self._sent: set[int] = set()  # sizes whose pictures the page has
+        self._ahead = Ahead(self._simulate_size, self._tell)
         super().__init__(
             controls,
             above=[self.finding],
@@ -103,6 +106,7 @@ class WhatIf(Explorer):
             fold="Where the time goes, costs, measured values, safety",
         )
         self.picture.observe(self._pick, names="picked")
+        self.picture.slider = self.tokens.model_id or ""
         self._say_below()
         self._ahead.restart(self._other_sizes())
 
@@ -137,10 +141,10 @@ class WhatIf(Explorer):
         return super().html()
 
     def _other_sizes(self, before: int | None = None) -> list[int]:
-        if self.tokens.disabled:
-            return []
-        now = self.tokens.value
-        return nearest_first(self._sizes, now, 0 if before is None else now - before)
+        """What to simulate: the next sizes, whose pictures are kept, then those of unknown gain."""
+        now, known = self.tokens.value, self._gains_of(self.answer.scenario)
+        self._near = nearest_first(self._sizes, now, 0 if before is None else now - before)
+        return [size for place, size in enumerate(self._near) if place < NEXT or size not in known]
 
     @property
     def _sizes(self) -> list[int]:
@@ -155,11 +159,22 @@ class WhatIf(Explorer):
         """By size, everything else as it is there."""
         return self._gains.setdefault(replace(scenario, tokens=0), {})
 
+    def _tell(self) -> None:
+        """Shows the gains that are known by now, and sends the pictures of the next sizes."""
+        self._show_strip()
+        known = self._gains_of(self.answer.scenario)
+        for size in self._near[:NEXT]:
+            if size in known and size not in self._sent:
+                self._sent.add(size)
+                _, scene = _drawn(replace(self.answer.scenario, tokens=size))
+                self.picture.ahead = {"of": self._settings, "at": size, "scene": scene}
+
     def _show_strip(self) -> None:
         """The gain at each size that has been simulated."""
         shown_now = self.answer.scenario
         known = self._gains_of(shown_now)
         self.picture.strip = {
+            "of": self._settings,
             "label": shown_now.unit,
             "values": self._sizes,
             "gains": [round(known[size], 2) if size in known else None for size in self._sizes],
@@ -172,7 +187,12 @@ class WhatIf(Explorer):
             self.tokens.value = change.new
 
     def _scenes(self) -> Sequence[dict[str, Any]]:
+        before = getattr(self, "answer", None)
         self.answer, scene = _drawn(self.scenario)
+        if before is None or replace(self.answer.scenario, tokens=0) != replace(before.scenario, tokens=0):
+            self._settings += 1
+            self._sent = set()
+        self._sent.add(self.answer.scenario.tokens)
         self._gains_of(self.answer.scenario)[self.answer.scenario.tokens] = improvement(self.answer)
         return [scene]
 

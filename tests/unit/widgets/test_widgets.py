@@ -1,5 +1,6 @@
 """The what-if explorer without a browser: its controls, its picture's data, its words and its refusals."""
 
+import asyncio
 import re
 
 import numpy as np
@@ -53,6 +54,31 @@ def test_changing_a_control_changes_the_scene_of_the_same_picture():
     assert widget.picture is picture
     assert widget.picture.scene != before
     assert tiles(widget) == [3 * (24 + 48)] * 2
+
+
+def test_pictures_of_the_next_sizes_are_sent_before_they_are_asked_for():
+    sent = []
+
+    async def moved():
+        widget = WhatIf(tokens=256)
+        widget.picture.observe(lambda change: sent.append(change.new), names="ahead")
+        for _ in range(500):  # until they have come; 5 s are the limit
+            await asyncio.sleep(0.01)
+            if len(sent) >= 3:
+                break
+        widget.controls.tokens.value = 384
+        yield widget.picture.scene, widget.picture.strip["of"]
+        widget.controls.policy.value = "tile"
+        yield widget.picture.scene, widget.picture.strip["of"]
+
+    async def both():
+        return [seen async for seen in moved()]
+
+    (scene, setting), (_, other) = asyncio.run(both())
+    assert [entry["at"] for entry in sent[:3]] == [128, 384, 512]
+    assert sent[1]["scene"] == scene
+    assert {entry["of"] for entry in sent} == {setting}
+    assert other != setting
 
 
 def test_the_state_that_a_reloaded_page_asks_for_is_what_was_last_shown(on_toy):
