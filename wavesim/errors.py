@@ -75,12 +75,17 @@ class DeadlockError(WavesimError, RuntimeError):
     """Blocks wait for semaphores that can never be posted; raised by simulator and GPU runner alike.
 
     `waiters` hold SM slots while they spin; `starved` says in words which blocks can never be
-    issued because of that; `detail` adds what the backend knows besides (a time limit, say). Without
-    waiters it is not known which blocks waited. Raises `TypeError` for waiters that are none, such as a text.
+    issued because of that; `detail` adds what the backend knows besides (a time limit, say). Of a stream
+    program `reasons` are sentences, one for each operation and host thread that waits. Without any of these
+    it is not known which blocks waited. Raises `TypeError` for waiters that are none, such as a text.
     """
 
     def __init__(
-        self, waiters: tuple[Waiter, ...] = (), starved: tuple[str, ...] = (), detail: str = ""
+        self,
+        waiters: tuple[Waiter, ...] = (),
+        starved: tuple[str, ...] = (),
+        detail: str = "",
+        reasons: tuple[str, ...] = (),
     ) -> None:
         # A text is a sequence too, and its letters would be listed as blocks.
         if not all(isinstance(waiter, Waiter) for waiter in waiters):
@@ -88,6 +93,7 @@ class DeadlockError(WavesimError, RuntimeError):
         self.waiters = waiters
         self.starved = starved
         self.detail = detail
+        self.reasons = reasons
         super().__init__(self._message())
 
     @property
@@ -98,6 +104,8 @@ class DeadlockError(WavesimError, RuntimeError):
     @property
     def headline(self) -> str:
         """What is stuck, without the blocks."""
+        if self.reasons:
+            return "deadlock: nothing is left to happen"
         count = f"{len(self.waiters)} " if self.waiters else ""
         return f"deadlock: {count}blocks wait for semaphores that will not be posted"
 
@@ -105,7 +113,7 @@ class DeadlockError(WavesimError, RuntimeError):
         shown = [f"  {waiter}" for waiter in self.waiters[:8]]
         if len(self.waiters) > len(shown):
             shown.append(f"  ... and {len(self.waiters) - len(shown)} more")
-        lines = [self.headline, *shown]
+        lines = [self.headline, *shown, *(f"  {reason}" for reason in self.reasons)]
         lines += [f"never issued: {fact}" for fact in self.starved]
         if self.detail:
             lines.append(self.detail)

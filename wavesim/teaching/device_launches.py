@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from wavesim.safe_io.annotated import typed
-from wavesim.sim.streams.device_launch_engine import simulate_launches
-from wavesim.sim.streams.device_launches import ChildLaunch, DeviceGrid, LaunchTimeline, load_launch_machine
+from wavesim.sim.streams.device_launch_engine import LaunchTimeline, simulate_launches
+from wavesim.sim.streams.device_launches import ChildLaunch, DeviceGrid, load_launch_machine
 from wavesim.sim.streams.measured_launches import shipped_launches
 from wavesim.sim.streams.uneven_work import LAUNCHERS, Launcher, UnevenWork
 from wavesim.teaching.shown import Shown

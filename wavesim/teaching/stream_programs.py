@@ -58,7 +58,7 @@ def run(
 ) -> StreamTimeline:
     """The calls of one host thread; streams are made as they appear, blocking unless they are named.
 
-    Raises `StreamDeadlockError` and `DescriptionError`.
+    Raises `DeadlockError` and `DescriptionError`.
     """
     streams = [CudaStream(name, name not in non_blocking) for name in stream_names(calls)]
     unknown = set(non_blocking) - {one.name for one in streams}

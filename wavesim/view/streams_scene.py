@@ -7,10 +7,12 @@ k1 of stream s1 stands hatched where it was ready and its queue was held by a co
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from wavesim.sim.streams.device_launches import GridTimes, LaunchTimeline
+from wavesim.sim.sms import BlockSpan
+from wavesim.sim.streams.device_launch_engine import GridRun, LaunchTimeline
+from wavesim.sim.streams.operation import OperationRun
 from wavesim.sim.streams.program import Memcpy, StreamProgram
 from wavesim.sim.streams.stream_order import LEGACY
-from wavesim.sim.streams.timeline import BlockSpan, OperationTimes, StreamTimeline
+from wavesim.sim.streams.timeline import StreamTimeline
 
 COLOURS = ("h2d", "kernel", "d2h", "host")  # in the order of the theme's colours
 WORDS = {"h2d": "copy to the device", "kernel": "kernel", "d2h": "copy to the host", "host": "host function"}
@@ -85,7 +87,7 @@ def _rows(timeline: StreamTimeline) -> list[dict[str, Any]]:
     return rows + [{"group": "engines", "name": name} for name in sorted(engines)]
 
 
-def _streams(program: StreamProgram, operations: Iterable[OperationTimes]) -> list[str]:
+def _streams(program: StreamProgram, operations: Iterable[OperationRun]) -> list[str]:
     """The default stream first, where anything is on it, then those that the program made and used."""
     used = {operation.stream for operation in operations}
     made = [stream.name for stream in program.streams]
@@ -104,7 +106,7 @@ def _colour(call: Any) -> str:
 
 
 def _operation(
-    operation_times: OperationTimes,
+    operation_times: OperationRun,
     places: dict[tuple[str, str], int],
     numbers: dict[str, int],
     colours: dict[str, str],
@@ -205,7 +207,7 @@ def us_text(time_ns: int) -> str:
     return f"{time_ns / US:,.0f} µs" if time_ns >= 100 * US else f"{time_ns / US:.1f} µs"
 
 
-def _grid(grid_times: GridTimes) -> dict[str, Any]:
+def _grid(grid_times: GridRun) -> dict[str, Any]:
     return {
         "name": grid_times.name,
         "depth": grid_times.depth,
@@ -218,7 +220,7 @@ def _grid(grid_times: GridTimes) -> dict[str, Any]:
     }
 
 
-def _lost(grids: Iterable[GridTimes], end_ns: int) -> list[list[int]]:
+def _lost(grids: Iterable[GridRun], end_ns: int) -> list[list[int]]:
     """[time, how many], as many as a picture can tell apart."""
     counts: dict[int, int] = {}
     for grid in grids:

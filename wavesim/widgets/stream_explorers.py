@@ -11,8 +11,8 @@ from typing import Any
 
 from wavesim.safe_io.annotated import typed
 from wavesim.safe_io.bounds import whole
-from wavesim.sim.streams.device_launch_engine import simulate_launches
-from wavesim.sim.streams.device_launches import DeviceGrid, LaunchMachine, LaunchTimeline, load_launch_machine
+from wavesim.sim.streams.device_launch_engine import LaunchTimeline, simulate_launches
+from wavesim.sim.streams.device_launches import DeviceGrid, LaunchMachine, load_launch_machine
 from wavesim.sim.streams.engine import simulate_streams
 from wavesim.sim.streams.examples import EXAMPLES, ISSUES, SmallKernels, VectorAdd, example
 from wavesim.sim.streams.machine import QUEUES, TEXTBOOK, StreamMachine, load_machine, machine_names

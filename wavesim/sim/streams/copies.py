@@ -11,7 +11,7 @@ from simpy import Environment, Event, Store
 
 from wavesim.sim.events import Process
 from wavesim.sim.streams.machine import StreamMachine
-from wavesim.sim.streams.submitted import SubmittedOperation
+from wavesim.sim.streams.operation import OperationRun
 
 ROUNDED = 1e-6  # bytes: what floating point leaves over
 
@@ -20,16 +20,16 @@ class CopyEngines:
     """All of a machine. `finish` is told of each copy's end."""
 
     def __init__(
-        self, env: Environment, machine: StreamMachine, finish: Callable[[SubmittedOperation], None]
+        self, env: Environment, machine: StreamMachine, finish: Callable[[OperationRun], None]
     ) -> None:
         self._env, self._machine, self._finish = env, machine, finish
         self._waiting = [Store(env) for _ in range(machine.copy_engines)]
-        self._running: list[SubmittedOperation] = []
+        self._running: list[OperationRun] = []
         self._changed = Event(env)
         for store in self._waiting:
             env.process(self._serve(store))
 
-    def take(self, copy: SubmittedOperation) -> None:
+    def take(self, copy: OperationRun) -> None:
         """A copy whose turn has come."""
         self._waiting[self._machine.engine(copy.memcpy.direction)].put(copy)
 
@@ -46,7 +46,7 @@ class CopyEngines:
             self._tell()
             self._finish(copy)
 
-    def _transfer(self, copy: SubmittedOperation) -> Process:
+    def _transfer(self, copy: OperationRun) -> Process:
         """Moves the bytes; the rate changes whenever a copy on another engine begins or ends."""
         left = float(copy.memcpy.bytes)
         while left > ROUNDED:
@@ -54,7 +54,7 @@ class CopyEngines:
             yield self._env.timeout(ceil(left / per_ns - ROUNDED)) | self._changed
             left -= (self._env.now - began) * per_ns
 
-    def _bytes_per_ns(self, copy: SubmittedOperation) -> float:
+    def _bytes_per_ns(self, copy: OperationRun) -> float:
         call = copy.memcpy
         alone = self._machine.bytes_per_s(call.direction, is_pinned=call.is_pinned) / 1e9
         is_shared = any({other.memcpy.direction, call.direction} == {"h2d", "d2h"} for other in self._running)

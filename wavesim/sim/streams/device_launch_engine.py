@@ -8,27 +8,98 @@ from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import count, islice
+from itertools import count, islice, pairwise
 
 from simpy import Environment, Resource, Store
 from simpy.resources.resource import Request
 
 from wavesim.errors import DescriptionError
 from wavesim.model.kernel import Block, Grid, Kernel
-from wavesim.sim.dispatcher import Dispatcher, QueuedGrid
 from wavesim.sim.events import Process
-from wavesim.sim.placement import Footprint, footprint
-from wavesim.sim.streams.device_launches import (
-    MOST_GRIDS,
-    ChildLaunch,
-    DeviceGrid,
-    GridTimes,
-    LaunchMachine,
-    LaunchTimeline,
-)
-from wavesim.sim.streams.timeline import BlockSpan
+from wavesim.sim.sms import BlockSpan, Sms
+from wavesim.sim.streams.device_launches import MOST_GRIDS, ChildLaunch, DeviceGrid, LaunchMachine
 
 HOST = "host"
+
+
+@dataclass(eq=False)
+class GridRun:
+    """A grid's way: called, its first block begun, its last block ended, complete with all that it launched.
+
+    `lost` says why it never ran, and then all later times are -1. `queue` is its block's stream, `tails` what
+    it launched on the tail stream.
+    """
+
+    grid: DeviceGrid
+    launched_by: "GridRun | None"
+    stream: str
+    called_ns: int
+    is_virtual: bool = False
+    has_launched: bool = False
+    lost: str = ""
+    queue: "deque[GridRun] | None" = field(default=None, repr=False)
+    start_ns: int = -1
+    work_ns: int = -1
+    end_ns: int = -1
+    children_left: int = 0
+    blocks_left: int = field(init=False)
+    tails: "deque[GridRun]" = field(default_factory=deque, repr=False)
+
+    def __post_init__(self) -> None:
+        self.blocks_left = len(self.grid.blocks_ns)
+
+    @property
+    def name(self) -> str:
+        """The grid's."""
+        return self.grid.name
+
+    @property
+    def parent(self) -> str:
+        """The name of the grid that launched it; none of what the host launched."""
+        return self.launched_by.name if self.launched_by else ""
+
+    @property
+    def depth(self) -> int:
+        """0 for what the host launched."""
+        return self.launched_by.depth + 1 if self.launched_by else 0
+
+
+@dataclass(frozen=True)
+class LaunchTimeline:
+    """One simulated run. `pending`: (time, launches that are called and have not begun) at every change."""
+
+    machine: LaunchMachine
+    grids: Sequence[GridRun]
+    blocks: Sequence[BlockSpan]
+    pending: Sequence[tuple[int, int]]
+
+    @property
+    def end_ns(self) -> int:
+        """When the grid that the host launched was complete."""
+        return self.grids[0].end_ns
+
+    @property
+    def launches(self) -> int:
+        """Calls on the device, lost ones too."""
+        return len(self.grids) - 1
+
+    @property
+    def lost(self) -> int:
+        """Launches that never ran."""
+        return sum(bool(grid.lost) for grid in self.grids)
+
+    @property
+    def most_pending(self) -> int:
+        """The most launches that were pending at once, for however short a time."""
+        steps = pairwise((*self.pending, (self.end_ns + 1, 0)))
+        return max(count for (since_ns, count), (until_ns, _) in steps if until_ns > since_ns)
+
+    def grid(self, name: str) -> GridRun:
+        """The first grid of that name. Raises `KeyError`."""
+        for grid in self.grids:
+            if grid.name == name:
+                return grid
+        raise KeyError(name)
 
 
 def simulate_launches(grid: DeviceGrid, machine: LaunchMachine) -> LaunchTimeline:
@@ -43,79 +114,35 @@ def simulate_launches(grid: DeviceGrid, machine: LaunchMachine) -> LaunchTimelin
     return LaunchEngine(machine).run(grid)
 
 
-@dataclass(eq=False)
-class RunningGrid:
-    """A launch on its way. `queue` is its block's stream, `tails` what it launched on the tail stream."""
-
-    grid: DeviceGrid
-    parent: "RunningGrid | None"
-    stream: str
-    called_ns: int
-    is_virtual: bool = False
-    has_launched: bool = False
-    lost: str = ""
-    queue: "deque[RunningGrid] | None" = None
-    start_ns: int = -1
-    work_ns: int = -1
-    end_ns: int = -1
-    children_left: int = 0
-    blocks_left: int = field(init=False)
-    tails: "deque[RunningGrid]" = field(default_factory=deque)
-    depth: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.blocks_left = len(self.grid.blocks_ns)
-        self.depth = 0 if self.parent is None else self.parent.depth + 1
-
-    def times(self) -> GridTimes:
-        """What is kept of it."""
-        parent = self.parent.grid.name if self.parent else ""
-        return GridTimes(
-            name=self.grid.name,
-            parent=parent,
-            depth=self.depth,
-            stream=self.stream,
-            called_ns=self.called_ns,
-            start_ns=self.start_ns,
-            work_ns=self.work_ns,
-            end_ns=self.end_ns,
-            lost=self.lost,
-        )
-
-
 class LaunchEngine:
     """One run: built, run once."""
 
     def __init__(self, machine: LaunchMachine) -> None:
         self._machine = machine
         self._env = Environment()
-        self._dispatcher = Dispatcher(self._env, machine.device)
+        self._sms = Sms(self._env, machine.device)
         self._ready = Store(self._env)
         self._resident = Resource(self._env, machine.resident_grids)
-        self._runs: list[RunningGrid] = []
-        self._queues: dict[tuple[int, int | None], deque[RunningGrid]] = defaultdict(deque)
-        self._blocks: list[BlockSpan] = []
+        self._runs: list[GridRun] = []
+        self._queues: dict[tuple[int, int | None], deque[GridRun]] = defaultdict(deque)
         self._pending = [(0, 0)]
         self._ranks = count()
-        self._footprints: dict[int, Footprint] = {}
 
     def run(self, grid: DeviceGrid) -> LaunchTimeline:
         """Simulates until nothing is left to happen."""
-        host = RunningGrid(grid, None, HOST, 0)
+        host = GridRun(grid, None, HOST, 0)
         self._runs.append(host)
         self._issue(host, self._resident.request())
         self._env.process(self._start())
         self._env.run()
-        grids = [run.times() for run in self._runs]
-        return LaunchTimeline(self._machine, grids, self._blocks, self._pending)
+        return LaunchTimeline(self._machine, self._runs, self._sms.spans, self._pending)
 
     # --- what blocks do ---
 
-    def _block(self, run: RunningGrid, resident: Request, position: int, sm: int, slot: int) -> Process:
-        begin_ns = int(self._env.now)
+    def _work(self, run: GridRun, position: int, *_: int) -> Process:
         if run.start_ns < 0:
-            run.start_ns = begin_ns
-            if run.parent is not None:
+            run.start_ns = int(self._env.now)
+            if run.launched_by is not None:
                 self._count(-1)
         calls: dict[int | None, list[ChildLaunch]] = defaultdict(list)
         for call in run.grid.launches:
@@ -129,16 +156,13 @@ class LaunchEngine:
         run.blocks_left -= 1
         if not run.blocks_left:
             yield from self._last_calls(run)
-        self._blocks.append(BlockSpan(run.grid.name, sm, slot, begin_ns, int(self._env.now)))
-        self._dispatcher.release(sm, slot, self._footprint(run.grid))
-        if not run.blocks_left:
-            run.work_ns = int(self._env.now)
-            self._resident.release(resident)
-            self._look(run)
 
-    def _warp(
-        self, run: RunningGrid, position: int, warp: int | None, calls: Sequence[ChildLaunch]
-    ) -> Process:
+    def _end(self, run: GridRun, resident: Request) -> None:
+        run.work_ns = int(self._env.now)
+        self._resident.release(resident)
+        self._look(run)
+
+    def _warp(self, run: GridRun, position: int, warp: int | None, calls: Sequence[ChildLaunch]) -> Process:
         """A warp that calls; the block's own works before, between and behind its calls."""
         worked_ns, block_ns = 0, run.grid.blocks_ns[position]
         for call in sorted(calls, key=lambda call: call.after_ns):
@@ -149,15 +173,15 @@ class LaunchEngine:
         if warp is None:
             yield self._env.timeout(block_ns - worked_ns)
 
-    def _last_calls(self, run: RunningGrid) -> Process:
+    def _last_calls(self, run: GridRun) -> Process:
         for call in run.grid.launches:
             if call.block is None:
                 yield self._env.timeout(self._machine.call_ns)
                 self._call(run, call)
 
-    def _call(self, parent: RunningGrid, call: ChildLaunch) -> None:
+    def _call(self, parent: GridRun, call: ChildLaunch) -> None:
         """A launch: it takes a place in the pool, or is lost."""
-        child = RunningGrid(call.grid, parent, call.stream, int(self._env.now))
+        child = GridRun(call.grid, parent, call.stream, int(self._env.now))
         self._runs.append(child)
         is_full = self._pending[-1][1] >= self._machine.pool
         if child.depth > self._machine.depth:
@@ -197,20 +221,13 @@ class LaunchEngine:
             yield self._env.timeout(wait_ns)
             self._issue(run, resident)
 
-    def _issue(self, run: RunningGrid, resident: Request) -> None:
-        process = partial(self._block, run, resident)
-        blocks = len(run.grid.blocks_ns)
-        self._dispatcher.enqueue(
-            QueuedGrid(run.grid.name, next(self._ranks), self._footprint(run.grid), process, 0, blocks)
-        )
+    def _issue(self, run: GridRun, resident: Request) -> None:
+        grid = run.grid
+        kernel = Kernel(grid.name, Grid(len(grid.blocks_ns)), Block(grid.threads))
+        ended = partial(self._end, run, resident)
+        self._sms.launch(kernel, next(self._ranks), partial(self._work, run), ended)
 
-    def _footprint(self, grid: DeviceGrid) -> Footprint:
-        if grid.threads not in self._footprints:
-            kernel = Kernel("device grid", Grid(1), Block(grid.threads))
-            self._footprints[grid.threads] = footprint(self._machine.device, kernel)
-        return self._footprints[grid.threads]
-
-    def _look(self, run: RunningGrid) -> None:
+    def _look(self, run: GridRun) -> None:
         """A grid is complete when its blocks, its children and then its tail launches are."""
         if run.blocks_left or run.work_ns < 0 or run.children_left:
             return
@@ -223,16 +240,16 @@ class LaunchEngine:
         else:
             self._complete(run)
 
-    def _complete_later(self, run: RunningGrid) -> Process:
+    def _complete_later(self, run: GridRun) -> Process:
         yield self._env.timeout(self._machine.complete_ns)
         self._complete(run)
 
-    def _complete(self, run: RunningGrid) -> None:
+    def _complete(self, run: GridRun) -> None:
         run.end_ns = int(self._env.now)
         if run.queue:
             run.queue.popleft()
             if run.queue:
                 self._ready.put(run.queue[0])
-        if run.parent is not None:
-            run.parent.children_left -= 1
-            self._look(run.parent)
+        if run.launched_by is not None:
+            run.launched_by.children_left -= 1
+            self._look(run.launched_by)

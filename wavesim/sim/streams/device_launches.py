@@ -12,7 +12,6 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -20,7 +19,6 @@ from wavesim.errors import DescriptionError
 from wavesim.model import device as devices
 from wavesim.model.device import Device
 from wavesim.safe_io.bounds import MOST_NS, shown, whole
-from wavesim.sim.streams.timeline import BlockSpan
 
 MACHINES = Path(__file__).with_name("device_launches.toml")
 MOST_GRIDS = 20_000
@@ -127,59 +125,3 @@ class DeviceGrid:
             grid = waiting.pop()
             yield grid
             waiting += [launch.grid for launch in grid.launches]
-
-
-@dataclass(frozen=True)
-class GridTimes:
-    """A grid's way: called, its first block begun, its last block ended, complete with all that it launched.
-
-    `lost` says why it never ran, and then all later times are -1. `depth` is 0 for what the host launched.
-    """
-
-    name: str
-    parent: str
-    depth: int
-    stream: str
-    called_ns: int
-    start_ns: int
-    work_ns: int
-    end_ns: int
-    lost: str = ""
-
-
-@dataclass(frozen=True)
-class LaunchTimeline:
-    """One simulated run. `pending`: (time, launches that are called and have not begun) at every change."""
-
-    machine: LaunchMachine
-    grids: Sequence[GridTimes]
-    blocks: Sequence[BlockSpan]
-    pending: Sequence[tuple[int, int]]
-
-    @property
-    def end_ns(self) -> int:
-        """When the grid that the host launched was complete."""
-        return self.grids[0].end_ns
-
-    @property
-    def launches(self) -> int:
-        """Calls on the device, lost ones too."""
-        return len(self.grids) - 1
-
-    @property
-    def lost(self) -> int:
-        """Launches that never ran."""
-        return sum(bool(grid.lost) for grid in self.grids)
-
-    @property
-    def most_pending(self) -> int:
-        """The most launches that were pending at once, for however short a time."""
-        steps = pairwise((*self.pending, (self.end_ns + 1, 0)))
-        return max(count for (since_ns, count), (until_ns, _) in steps if until_ns > since_ns)
-
-    def grid(self, name: str) -> GridTimes:
-        """The first grid of that name. Raises `KeyError`."""
-        for grid in self.grids:
-            if grid.name == name:
-                return grid
-        raise KeyError(name)

@@ -10,13 +10,14 @@ from functools import partial
 
 from simpy import Environment, Event, Store
 
+from wavesim.errors import DeadlockError
 from wavesim.model.kernel import Grid, Kernel
-from wavesim.sim.dispatcher import Dispatcher, QueuedGrid
 from wavesim.sim.events import Process
-from wavesim.sim.placement import Footprint, footprint
+from wavesim.sim.placement import footprint
+from wavesim.sim.sms import Sms
 from wavesim.sim.streams.copies import CopyEngines
-from wavesim.sim.streams.deadlock import StreamDeadlockError, why_stuck
 from wavesim.sim.streams.machine import StreamMachine
+from wavesim.sim.streams.operation import OperationRun, name_causes
 from wavesim.sim.streams.program import (
     HostCall,
     HostThread,
@@ -32,15 +33,18 @@ from wavesim.sim.streams.program import (
     WaitEvent,
 )
 from wavesim.sim.streams.stream_order import LEGACY, Kind, StreamOperation, StreamOrder
-from wavesim.sim.streams.submitted import SubmittedOperation
-from wavesim.sim.streams.timeline import BlockSpan, HostSpan, StreamTimeline, operation_times
+from wavesim.sim.streams.timeline import HostSpan, StreamTimeline
 
 Enqueued = LaunchKernel | Memcpy | LaunchHostFunction | RecordEvent | WaitEvent
+REMEDY = (
+    "launch what is waited for before what waits for it, on a stream with a hardware queue of its own, "
+    "and leave it an SM"
+)
 
 
 def simulate_streams(program: StreamProgram, machine: StreamMachine) -> StreamTimeline:
-    """The program's run on the machine. Raises `StreamDeadlockError` where it never ends, and
-    `DescriptionError` for a block that no SM can hold.
+    """The program's run on the machine. Raises `DeadlockError` where it never ends, and `DescriptionError`
+    for a block that no SM can hold.
     """
     return StreamEngine(program, machine).run()
 
@@ -52,32 +56,38 @@ class StreamEngine:
         self._program, self._machine = program, machine
         self._env = Environment()
         self._order = StreamOrder()
-        self._submitted: list[SubmittedOperation] = []  # by their numbers in the order
+        self._submitted: list[OperationRun] = []  # by their numbers in the order
         self._done = {named.name: Event(self._env) for named in program.operations}
-        self._events: dict[str, SubmittedOperation] = {}  # what each event last stood for
+        self._events: dict[str, OperationRun] = {}  # what each event last stood for
         self._places = {named.name: number for number, named in enumerate(program.streams)}
         self._queues: dict[str, Store] = {}
-        self._fronts: dict[str, SubmittedOperation] = {}
-        self._dispatcher = Dispatcher(self._env, machine.device)
-        self._footprints = {named.name: self._footprint(named) for named in self._kernels()}
+        self._fronts: dict[str, OperationRun] = {}
+        self._sms = Sms(self._env, machine.device)
         self._copies = CopyEngines(self._env, machine, self._finish)
         self._host_functions = Store(self._env)
-        self._blocks: list[BlockSpan] = []
         self._host: list[HostSpan] = []
         self._blocked: dict[str, HostCall] = {}
         self._notes: list[str] = []
 
     def run(self) -> StreamTimeline:
         """Simulates until nothing is left to happen."""
+        for call in self._program.operations:
+            if isinstance(call, LaunchKernel):
+                footprint(self._machine.device, kernel_of(call))  # refuses what no SM can hold
         self._env.process(self._run_host_functions())
         for thread in self._program.threads:
             self._env.process(self._run_host(thread))
         self._env.run()
         left = [operation for operation in self._submitted if operation.is_operation and operation.end_ns < 0]
         if left or self._blocked:
-            raise StreamDeadlockError(why_stuck(self._submitted, left, self._fronts, self._blocked))
-        operations = operation_times(self._submitted, self._machine)
-        return StreamTimeline(self._program, self._machine, operations, self._blocks, self._host, self._notes)
+            reasons = [operation.why_stuck(self._fronts.get(operation.queue)) for operation in left]
+            reasons += [f"host thread {name} waits in {call}" for name, call in self._blocked.items()]
+            raise DeadlockError(reasons=tuple(reasons), detail=REMEDY)
+        name_causes(self._submitted)
+        operations = [operation for operation in self._submitted if operation.is_operation]
+        return StreamTimeline(
+            self._program, self._machine, operations, self._sms.spans, self._host, self._notes
+        )
 
     # --- the host ---
 
@@ -145,16 +155,21 @@ class StreamEngine:
         )
         return False
 
-    def _submit(self, call: Enqueued, name: str, after: str = "") -> SubmittedOperation:
+    def _submit(self, call: Enqueued, name: str, after: str = "") -> OperationRun:
         """The call in the order of launches, to which events are host functions that take no time."""
         stream = self._program.stream(call.stream)
         kind: Kind = "kernel" if isinstance(call, LaunchKernel) else "host"
         ordered = StreamOperation(name, kind=kind, stream=stream.name, is_blocking=stream.is_blocking)
         turn = self._order.add(replace(ordered, after=(after,)) if after else ordered)
-        done = self._done.get(name) or Event(self._env)
-        submitted_ns = int(self._env.now) + self._machine.submit_ns
-        operation = SubmittedOperation(
-            len(self._submitted), name, call, turn.ended, done, self._queue_of(call), submitted_ns
+        operation = OperationRun(
+            len(self._submitted),
+            name,
+            call,
+            waited=[self._submitted[number] for number in sorted(turn.ended)],
+            done=self._done.get(name) or Event(self._env),
+            queue=self._queue_of(call),
+            engine=self._engine_of(call),
+            submitted_ns=int(self._env.now) + self._machine.submit_ns,
         )
         self._submitted.append(operation)
         return operation
@@ -167,7 +182,12 @@ class StreamEngine:
         place = 0 if call.stream == LEGACY else 1 + self._places[call.stream]
         return f"queue {place % self._machine.queues}"
 
-    def _enqueue(self, operation: SubmittedOperation) -> None:
+    def _engine_of(self, call: Enqueued) -> str:
+        if isinstance(call, Memcpy):
+            return f"copy engine {self._machine.engine(call.direction)}"
+        return "SMs" if isinstance(call, LaunchKernel) else "driver's thread"
+
+    def _enqueue(self, operation: OperationRun) -> None:
         if operation.queue not in self._queues:
             self._queues[operation.queue] = Store(self._env)
             self._env.process(self._serve(operation.queue))
@@ -175,7 +195,7 @@ class StreamEngine:
 
     def _serve(self, queue: str) -> Process:
         """The front of a queue waits for its turn; only then comes what stands behind it."""
-        before: SubmittedOperation | None = None
+        before: OperationRun | None = None
         while True:
             operation = yield self._queues[queue].get()
             self._fronts[queue] = operation
@@ -187,9 +207,9 @@ class StreamEngine:
             before = operation
             del self._fronts[queue]
 
-    def _until_turn(self, operation: SubmittedOperation) -> Process:
+    def _until_turn(self, operation: OperationRun) -> Process:
         """Until all that must come before has ended and what passes in between is over."""
-        waited = [other for other in self._before(operation) if not self._follows_in_engine(operation, other)]
+        waited = [other for other in operation.waited if not _follows_in_engine(operation, other)]
         for other in waited:
             if not other.done.processed:
                 yield other.done
@@ -198,17 +218,7 @@ class StreamEngine:
         if begin_ns > self._env.now:
             yield self._env.timeout(begin_ns - int(self._env.now))
 
-    def _before(self, operation: SubmittedOperation) -> list[SubmittedOperation]:
-        return [self._submitted[number] for number in sorted(operation.turn)]
-
-    def _follows_in_engine(self, operation: SubmittedOperation, other: SubmittedOperation) -> bool:
-        """Whether a copy engine that has the other copy already keeps the two in order by itself."""
-        if operation.kind != "copy" or other.kind != "copy" or other.left_ns < 0:
-            return False
-        engine = self._machine.engine
-        return engine(operation.memcpy.direction) == engine(other.memcpy.direction)
-
-    def _gap_ns(self, before: SubmittedOperation, operation: SubmittedOperation) -> int:
+    def _gap_ns(self, before: OperationRun, operation: OperationRun) -> int:
         if not operation.is_operation:
             return 0
         is_same_stream = before.stream == operation.stream
@@ -217,10 +227,10 @@ class StreamEngine:
             return self._machine.boundary_ns
         return self._machine.handover_ns
 
-    def _start(self, operation: SubmittedOperation) -> None:
+    def _start(self, operation: OperationRun) -> None:
         match operation.call:
-            case LaunchKernel():
-                self._launch(operation)
+            case LaunchKernel() as call:
+                self._launch(operation, call)
             case Memcpy():
                 self._copies.take(operation)
             case LaunchHostFunction():
@@ -228,12 +238,12 @@ class StreamEngine:
             case _:
                 self._finish(operation)
 
-    def _complete(self, record: SubmittedOperation) -> Process:
+    def _complete(self, record: OperationRun) -> Process:
         """An event is complete when all that its stream held has ended; it takes no place in a queue."""
         yield from self._until_turn(record)
         self._finish(record)
 
-    def _finish(self, operation: SubmittedOperation) -> None:
+    def _finish(self, operation: OperationRun) -> None:
         operation.end_ns = int(self._env.now)
         if operation.start_ns < 0:
             operation.start_ns = operation.end_ns
@@ -250,32 +260,25 @@ class StreamEngine:
             yield self._env.timeout(operation.call.ns)
             self._finish(operation)
 
-    def _kernels(self) -> list[LaunchKernel]:
-        return [operation for operation in self._program.operations if isinstance(operation, LaunchKernel)]
-
-    def _footprint(self, call: LaunchKernel) -> Footprint:
-        return footprint(self._machine.device, Kernel(call.name, Grid(call.blocks), call.block))
-
-    def _launch(self, operation: SubmittedOperation) -> None:
-        call = operation.kernel
-        operation.blocks_left = call.blocks
+    def _launch(self, operation: OperationRun, call: LaunchKernel) -> None:
         priority = self._program.stream(call.stream).clamped_priority
-        process = partial(self._block, operation)
-        grid = QueuedGrid(
-            operation.name, operation.number, self._footprints[operation.name], process, 0, call.blocks
-        )
-        grid.priority = priority
-        self._dispatcher.enqueue(grid)
+        work, ended = partial(self._work, operation, call), partial(self._finish, operation)
+        self._sms.launch(kernel_of(call), operation.number, work, ended, priority=priority)
 
-    def _block(self, operation: SubmittedOperation, _position: int, sm: int, slot: int) -> Process:
-        begin_ns = int(self._env.now)
-        operation.start_ns = begin_ns if operation.start_ns < 0 else operation.start_ns
-        until = self._done.get(operation.kernel.until)
+    def _work(self, operation: OperationRun, call: LaunchKernel, *_: int) -> Process:
+        if operation.start_ns < 0:
+            operation.start_ns = int(self._env.now)
+        until = self._done.get(call.until)
         if until is not None and not until.processed:
             yield until
-        yield self._env.timeout(operation.kernel.block_ns)
-        self._blocks.append(BlockSpan(operation.name, sm, slot, begin_ns, int(self._env.now)))
-        self._dispatcher.release(sm, slot, self._footprints[operation.name])
-        operation.blocks_left -= 1
-        if not operation.blocks_left:
-            self._finish(operation)
+        yield self._env.timeout(call.block_ns)
+
+
+def kernel_of(call: LaunchKernel) -> Kernel:
+    """What is launched."""
+    return Kernel(call.name, Grid(call.blocks), call.block)
+
+
+def _follows_in_engine(operation: OperationRun, other: OperationRun) -> bool:
+    """Whether a copy engine that has the other copy already keeps the two in order by itself."""
+    return operation.kind == other.kind == "copy" and other.left_ns >= 0 and operation.engine == other.engine

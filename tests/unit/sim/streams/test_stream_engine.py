@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wavesim.sim.streams.deadlock import StreamDeadlockError
+from wavesim.errors import DeadlockError
 from wavesim.sim.streams.engine import simulate_streams
 from wavesim.sim.streams.examples import WHOLE_SM, SmallKernels, VectorAdd, example, join, priorities
 from wavesim.sim.streams.machine import load_machine
@@ -177,7 +177,7 @@ def test_two_host_threads_launch_beside_each_other():
 
 def test_a_kernel_that_spins_for_one_behind_it_in_its_queue_never_ends_and_more_queues_free_it():
     calls = (kernel("spin", "a", until="flag"), kernel("next", "a"), kernel("flag", "b"), SynchronizeDevice())
-    with pytest.raises(StreamDeadlockError) as stuck:
+    with pytest.raises(DeadlockError) as stuck:
         run(*calls, machine=ONE_QUEUE)
     assert stuck.value.reasons == (
         "spin holds its SM slots and spins until flag has ended",
@@ -190,7 +190,7 @@ def test_a_kernel_that_spins_for_one_behind_it_in_its_queue_never_ends_and_more_
 
 def test_spinning_blocks_that_hold_every_slot_never_end():
     calls = (kernel("spin", "a", until="flag", blocks=8, block=WHOLE_SM), kernel("flag", "b", block=WHOLE_SM))
-    with pytest.raises(StreamDeadlockError, match="flag has no SM slot"):
+    with pytest.raises(DeadlockError, match="flag has no SM slot"):
         run(*calls)
 
 
