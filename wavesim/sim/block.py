@@ -7,13 +7,14 @@ tile's semaphores and frees the slot, which it has held all the while. A persist
 tiles.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import count
 
 from simpy import Environment, Event
 
 from wavesim.costs.cost_model import CostModel
+from wavesim.errors import Waiter
 from wavesim.sim.dispatcher import Dispatcher
 from wavesim.sim.events import NORMAL, Process, SameInstant, Task, Timer
 from wavesim.sim.launches import GridLaunch, LaunchedProgram
@@ -66,6 +67,20 @@ class SimulatedBlocks:
                 return state, state.first_row + item
             item -= size
         raise AssertionError("an item beyond the launch's last")
+
+    def waiters(self) -> Iterator[Waiter]:
+        """The blocks that spin, by their rows."""
+        for _, (block, number) in sorted(self.spinning.items(), key=lambda entry: entry[0]):
+            program, semaphore = block.state.program, self.semaphores[number]
+            yield Waiter(
+                stage=program.stage.name,
+                tile=program.blocks[block.position],
+                sm=block.sm,
+                slot=block.slot,
+                semaphore=self.program.semaphore_name(number),
+                seen=semaphore.seen,
+                awaited=semaphore.awaited,
+            )
 
     def end_grid(self, state: StageState) -> None:
         """Its blocks are done; a grid that was launched early ends once the one ahead of it has."""

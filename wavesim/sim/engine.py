@@ -5,12 +5,14 @@ one start, or when the first is done. A launch hands its blocks to the dispatche
 Source: the paper's section III; scheduling rules as observed on an NVIDIA H200.
 """
 
+from collections import Counter
+from dataclasses import replace
 from functools import partial
 
 from simpy import Environment, Event
 
 from wavesim.costs.cost_model import CostModel
-from wavesim.errors import Waiter
+from wavesim.errors import DeadlockError, Waiter
 from wavesim.model.device import Device
 from wavesim.model.kernel import WAIT_KERNEL
 from wavesim.model.pipeline import Pipeline
@@ -18,12 +20,12 @@ from wavesim.plan.plan import Plan
 from wavesim.plan.resolved import ResolvedStage
 from wavesim.sim.block import SimulatedBlocks
 from wavesim.sim.block_costs import block_costs_of
-from wavesim.sim.deadlock_report import deadlock_error
-from wavesim.sim.dispatcher import Dispatcher, QueuedGrid
+from wavesim.sim.dispatcher import QueuedGrid
 from wavesim.sim.events import Process
 from wavesim.sim.launches import GridLaunch, LaunchedProgram, launched
 from wavesim.sim.placement import footprint
 from wavesim.sim.shared_sm import SharedSm
+from wavesim.sim.sms import Sms
 from wavesim.sim.state import StageState
 
 
@@ -39,31 +41,28 @@ class Engine:
         program: LaunchedProgram | None = None,
     ) -> None:
         self.program = program or launched(pipeline, plan, device, costs.main_loops)
-        self._footprints = [
-            footprint(device, self.program.launch_of(stage.index).kernel) for stage in self.program.stages
-        ]
         self._costs = costs
         self._head_start = plan.launch.head_start
         self._between_ns = costs.between_launches_ns(plan)
         self._env = Environment()
-        self._dispatcher = Dispatcher(self._env, device)
-        self._wait_kernel_footprint = footprint(device, WAIT_KERNEL)
+        self._sms = Sms(self._env, device)
         self._wait_kernels: dict[int, Waiter] = {}  # those that spin, by the stage they stand before
         self._blocks = SimulatedBlocks(
-            self._env, self.program, self._dispatcher, costs, self._states(plan), self._shared_sms(device)
+            self._env, self.program, self._sms, costs, self._states(plan, device), self._shared_sms(device)
         )
         self.rows = self._blocks.rows
 
-    def _states(self, plan: Plan) -> list[StageState]:
+    def _states(self, plan: Plan, device: Device) -> list[StageState]:
         states: list[StageState] = []
         row = 0
         for stage in self.program.stages:
             ahead, parts, done = self.program.ahead_of(stage.index), stage.contributors, Event(self._env)
+            launch = self.program.launch_of(stage.index)
             state = StageState(
                 program=stage,
-                launch=self.program.launch_of(stage.index),
+                launch=launch,
                 costs=block_costs_of(self._costs, plan, stage),
-                footprint=self._footprints[stage.index],
+                footprint=footprint(device, launch.kernel),
                 stays_for=ahead if stage.stage.name in self._costs.stays else None,
                 first_row=row,
                 blocks_left=len(stage.blocks),
@@ -108,7 +107,7 @@ class Engine:
             at_ns += self._between_ns
         self._env.run()
         if any(state.blocks_left for state in self._blocks.stages):
-            raise deadlock_error(self.program, self._blocks, self._wait_kernels, self._dispatcher.queue)
+            raise self._deadlock()
 
     # --- streams: when a kernel reaches the dispatcher ---
 
@@ -138,9 +137,9 @@ class Engine:
         self, launch: GridLaunch, first: int, upto: int, rank: int, issued: Event | None = None
     ) -> None:
         process = partial(self._blocks.first, launch)
-        block = self._footprints[launch.stages[0]]
+        block = self._blocks.stages[launch.stages[0]].footprint
         is_fetching = launch.is_fetching and self._costs.fetches_by_sm
-        self._dispatcher.enqueue(
+        self._sms.enqueue(
             QueuedGrid(launch.kernel.name, rank, block, process, first, upto, issued, is_fetching)
         )
 
@@ -156,14 +155,10 @@ class Engine:
         if at_ns:
             yield self._env.timeout(at_ns)
         name = f"wait-kernel of {program.stage.name}"
-        process = partial(self._wait_kernel, name, program, done)
-        self._dispatcher.enqueue(
-            QueuedGrid(name, 2 * program.index, self._wait_kernel_footprint, process, 0, 1)
-        )
+        work = partial(self._wait_kernel, name, program)
+        self._sms.launch(replace(WAIT_KERNEL, name=name), 2 * program.index, work, done.succeed)
 
-    def _wait_kernel(
-        self, name: str, program: ResolvedStage, done: Event, _position: int, sm: int, slot: int
-    ) -> Process:
+    def _wait_kernel(self, name: str, program: ResolvedStage, _position: int, sm: int, slot: int) -> Process:
         begin = int(self._env.now)
         for producer in self.program.stages:
             started = self._blocks.stages[producer.index].started
@@ -175,5 +170,22 @@ class Engine:
         costs = self._costs
         yield self._env.timeout(costs.post_visibility_ns + costs.wait_ns + costs.wait_kernel_ns)
         self.rows.events.append(("wait-kernel", program.stage.name, begin, int(self._env.now)))
-        self._dispatcher.release(sm, slot, self._wait_kernel_footprint)
-        done.succeed()
+
+    def _deadlock(self) -> DeadlockError:
+        """Who waits for what, and who was never issued, in a run in which nothing can happen any more."""
+        waiters = (*self._blocks.waiters(), *self._wait_kernels.values())
+        slots = ", ".join(f"SM {w.sm} slot {w.slot}" for w in waiters[:8]) + ", ..." * (len(waiters) > 8)
+        queued = Counter[str]()
+        for launch in self._sms.queue:
+            queued[launch.name] += launch.upto - launch.next
+        starved = [
+            f"{name}: {count} of its blocks, because waiting blocks hold {slots}"
+            for name, count in queued.items()
+        ]
+        starved += [
+            f"{state.program.stage.name}: all {state.blocks_left} blocks, "
+            "because its wait-kernel has not ended"
+            for state in self._blocks.stages
+            if not state.is_launched
+        ]
+        return DeadlockError(waiters, tuple(starved))

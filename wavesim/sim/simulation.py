@@ -16,19 +16,18 @@ from wavesim.costs.wait_costs import iterations_of
 from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
 from wavesim.model.kernel import UNKNOWN_LOOP
-from wavesim.model.occupancy import occupancy_of
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
-from wavesim.plan.parsing import plan_data
 from wavesim.plan.plan import Plan, check_plan
 from wavesim.plan.resolved import ResolvedStage
 from wavesim.plan.semaphores import SemaphoreArray
 from wavesim.safe_io.annotated import require_types
 from wavesim.sim.engine import Engine
+from wavesim.sim.header import describe_stage, header_of
 from wavesim.sim.launches import LaunchedProgram, launched
 from wavesim.sim.split_tiles import SplitStage
 from wavesim.sim.streamed_run import simulate_megakernel
-from wavesim.trace.header import DependencyInfo, Event, Header, StageInfo
+from wavesim.trace.header import DependencyInfo, Event, Header
 from wavesim.trace.trace import PART_COLUMNS, IntArray, Trace, Waits
 
 SETTLING_ROUNDS = 3  # of tile times and what they depend on
@@ -123,12 +122,7 @@ def _trace(engine: Engine, pipeline: Pipeline, plan: Plan, device: Device, costs
         header=_header(engine.program, pipeline, plan, device, costs),
         stage=stage,
         **dict(zip(("x", "y", "z"), map(np.array, zip(*tiles, strict=True)), strict=True)),
-        sm=np.array(rows.sm),
-        slot=np.array(rows.slot),
-        issue_ns=np.array(rows.issue),
-        start_ns=np.array(rows.start),
-        wait_ns=np.array(rows.wait),
-        end_ns=np.array(rows.end),
+        **rows.columns(),
         waits=_waits(engine, stage),
         **_parts(engine.program),
         transfers=None,
@@ -147,56 +141,38 @@ def _parts(program: LaunchedProgram) -> dict[str, IntArray]:
 
 def _waits(engine: Engine, stage: IntArray) -> Waits:
     """Waits that spun; `dependency` is an index into the header's, `semaphore` one within it."""
-    table = np.array(sorted(engine.rows.waits), dtype=np.int64).reshape(-1, 4)
+    row, semaphore, start, end = engine.rows.wait_columns()
     arrays = engine.program.arrays
     firsts = np.array([array.first for array in arrays] or [0])
-    array = np.searchsorted(firsts, table[:, 1], side="right") - 1
+    array = np.searchsorted(firsts, semaphore, side="right") - 1
     dependency = np.zeros((len(engine.program.stages), firsts.size), dtype=np.int64)
     for number, (program, awaited) in enumerate(_dependencies(engine.program)):
         dependency[program.index, arrays.index(awaited)] = number
-    row, semaphore, start, end = table.T
     return Waits(row, dependency[stage[row], array], semaphore - firsts[array], start, end)
 
 
 def _header(
     program: LaunchedProgram, pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel
 ) -> Header:
-    return Header(
-        source="simulated",
-        device=describe_device(device),
-        workload=pipeline.name,
-        plan=plan.name,
-        plan_label=plan.label,
-        plan_data=plan_data(plan),
-        stages=tuple(describe_stage(program, index, device) for index in range(len(program.stages))),
-        orders={stage.name: plan.order_of(stage.name).name for stage in pipeline.stages},
+    return header_of(
+        pipeline,
+        plan,
+        device,
+        stages=tuple(
+            describe_stage(stage.stage, program.launch_of(stage.index).kernel.block, device)
+            for stage in program.stages
+        ),
         dependencies=describe_dependencies(program),
         parameters=dict(pipeline.parameters),
         versions={"simpy": _simpy_version(), "numpy": np.__version__},
         costs=_describe_costs(costs, plan, program),
         setup_ns=costs.outside_ns(plan),
-        note=plan.caveat,
     )
 
 
 @lru_cache(maxsize=1)
 def _simpy_version() -> str:
     return version("simpy")  # reads files
-
-
-def describe_device(device: Device) -> dict[str, object]:
-    """What a trace's header says of a device."""
-    capability = ".".join(map(str, device.compute_capability))
-    return {"name": device.name, "sm_count": device.sm_count, "compute_capability": capability}
-
-
-def describe_stage(program: LaunchedProgram, index: int, device: Device) -> StageInfo:
-    """What a trace's header says of a stage: its blocks are those of the kernel that computes it."""
-    stage, block = program.stages[index].stage, program.launch_of(index).kernel.block
-    grid = stage.grid
-    tile = stage.work.output_tile
-    blocks_per_sm = occupancy_of(device, block).blocks_per_sm
-    return StageInfo(stage.name, (grid.x, grid.y, grid.z), blocks_per_sm, block.threads, tile, stage.backend)
 
 
 def describe_dependencies(program: LaunchedProgram) -> tuple[DependencyInfo, ...]:

@@ -44,12 +44,12 @@ class Sms(Dispatcher):
         kernel: Kernel,
         rank: int,
         work: Callable[[int, int, int], Iterable[Event]],
-        ended: Callable[[], object],
+        ended: Callable[[], object] | None = None,
         *,
         priority: int = 0,
     ) -> None:
         """Queues a kernel whose turn has come. `work(position, sm, slot)` is what a block does, which begins
-        with an event; `ended` is called after the last block.
+        with an event; `ended` is called after the last block has left its slot.
         """
         taken, left = footprint(self.device, kernel), kernel.grid.size
 
@@ -60,7 +60,7 @@ class Sms(Dispatcher):
             self.spans.append(BlockSpan(kernel.name, sm, slot, begin_ns, int(self._env.now)))
             self.release(sm, slot, taken)
             left -= 1
-            if not left:
+            if ended is not None and not left:
                 ended()
 
         self.enqueue(QueuedGrid(kernel.name, rank, taken, life, 0, left, priority=priority))

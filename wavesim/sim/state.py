@@ -5,7 +5,9 @@ rows of the trace have their end.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 from simpy import Environment, Event
 
 from wavesim.plan.resolved import ResolvedStage
@@ -13,6 +15,7 @@ from wavesim.sim.block_costs import BlockCosts
 from wavesim.sim.events import NORMAL, Timer
 from wavesim.sim.launches import GridLaunch
 from wavesim.sim.placement import Footprint
+from wavesim.trace.trace import IntArray
 
 
 class Semaphore:
@@ -55,6 +58,15 @@ class Rows:
     end: list[int]
     waits: list[tuple[int, int, int, int]]  # row, semaphore, start, end
     events: list[tuple[str, str, int, int]]  # name, stage, start, end
+
+    def columns(self) -> dict[str, Any]:
+        """The blocks, as a trace has them."""
+        names = {name: f"{name}_ns" for name in ("issue", "start", "wait", "end")}
+        return {names.get(name, name): np.array(getattr(self, name)) for name in ("sm", "slot", *names)}
+
+    def wait_columns(self) -> IntArray:
+        """Row, semaphore, start and end of each wait that spun."""
+        return np.array(sorted(self.waits), dtype=np.int64).reshape(-1, 4).T
 
     @classmethod
     def of(cls, count: int) -> "Rows":

@@ -14,11 +14,11 @@ from wavesim.costs.device_costs import law_of
 from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
-from wavesim.plan.parsing import plan_data
 from wavesim.plan.plan import Plan
 from wavesim.plan.work_lists import NOTHING, WorkLists, lists_of_plan
+from wavesim.sim.header import describe_stage, header_of
 from wavesim.sim.weight_stream import PS, StageEntry, StreamingSm, WeightStream
-from wavesim.trace.header import DependencyInfo, Header, StageInfo
+from wavesim.trace.header import DependencyInfo, Header
 from wavesim.trace.trace import Trace, Waits
 from wavesim.work.streamed.law import MegakernelCosts
 
@@ -182,30 +182,14 @@ def _edges(lists: WorkLists) -> Sequence[tuple[int, int]]:
 def _header(
     lists: WorkLists, plan: Plan, device: Device, costs: MegakernelCosts, reports: Sequence[StageReport]
 ) -> Header:
-    stages, groups = lists.pipeline.stages, lists.schedule.groups
+    pipeline, groups = lists.pipeline, lists.schedule.groups
+    stages = pipeline.stages
     constants: Mapping[str, Any] = asdict(costs)
-    return Header(
-        source="simulated",
-        device={
-            "name": device.name,
-            "sm_count": device.sm_count,
-            "compute_capability": ".".join(map(str, device.compute_capability)),
-        },
-        workload=lists.pipeline.name,
-        plan=plan.name,
-        plan_label=plan.label,
-        plan_data=plan_data(plan),
-        stages=tuple(
-            StageInfo(
-                stage.name,
-                (stage.grid.x, stage.grid.y, stage.grid.z),
-                groups,
-                stage.kernel.block.threads,
-                stage.work.output_tile,
-            )
-            for stage in stages
-        ),
-        orders={stage.name: plan.order_of(stage.name).name for stage in stages},
+    return header_of(
+        pipeline,
+        plan,
+        device,
+        stages=tuple(describe_stage(stage, stage.kernel.block, device, groups) for stage in stages),
         dependencies=tuple(
             DependencyInfo(
                 stages[producer].name,
@@ -216,8 +200,7 @@ def _header(
             )
             for producer, consumer in _edges(lists)
         ),
-        parameters={**lists.pipeline.parameters, "ring_bytes": lists.ring_bytes},
+        parameters={**pipeline.parameters, "ring_bytes": lists.ring_bytes},
         costs={**constants, REPORT: [asdict(report) for report in reports]},
         setup_ns=costs.setup_ns,
-        note=plan.caveat,
     )

@@ -7,19 +7,19 @@ it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from simpy import Environment, Event
 
 from wavesim.errors import DeadlockError, Waiter
 from wavesim.model.device import Device
+from wavesim.model.kernel import Grid
 from wavesim.model.link import Link
-from wavesim.sim.dispatcher import Dispatcher, QueuedGrid
 from wavesim.sim.events import NORMAL, Process, Timer
 from wavesim.sim.peers.program import PeerItem, PeerKernel, PeerProgram, Send
 from wavesim.sim.peers.traffic import Traffic
-from wavesim.sim.placement import Footprint, footprint
+from wavesim.sim.sms import Sms
 from wavesim.sim.state import Rows, Semaphore
 
 
@@ -39,9 +39,8 @@ class _Running:
     kernel: PeerKernel
     first_row: int
     ended: Event
-    footprint: Footprint
+    left: int
     next: int = 0
-    left: int = 0
     is_launched: bool = False
     spinning: dict[int, int] = field(default_factory=dict)  # row -> semaphore
 
@@ -83,16 +82,15 @@ class PeerEngine:
         self.env = Environment()
         self.device, self.link, self.latencies = device, link, latencies
         self._program, self._late_ns, self._limit_ns = program, late_ns, limit_ns
-        self.dispatchers = [Dispatcher(self.env, device) for _ in late_ns]
+        self._sms = [Sms(self.env, device) for _ in late_ns]
         self.traffic = Traffic(self.env, link, len(late_ns))
-        self.rows = Rows.of(sum(len(kernel.items) for kernel in program.kernels))
         self._semaphores = [Semaphore(self.env, semaphore.awaited) for semaphore in program.semaphores]
         self._running: list[_Running] = []
         row = 0
         for kernel in program.kernels:
-            size, taken = len(kernel.items), footprint(device, kernel.stage.kernel)
-            self._running.append(_Running(kernel, row, Event(self.env), taken, left=size))
-            row += size
+            self._running.append(_Running(kernel, row, Event(self.env), len(kernel.items)))
+            row += len(kernel.items)
+        self.rows = Rows.of(row)
 
     def run(self) -> None:
         """Simulates to the end. Raises `DeadlockError`, naming rank, tile and semaphore, where none comes."""
@@ -117,13 +115,17 @@ class PeerEngine:
                     yield turn
             yield self.env.timeout(self.latencies.boundary_ns)
         running.is_launched = True
-        kernel = running.kernel
+        kernel, stage = running.kernel, running.kernel.stage
         if kernel.sender == "copy-engine":
-            self.env.process(_copy(self, running))
+            # Drawn beside the last SM of its device, in a slot that no block of ours has.
+            sm, slot = self.device.sm_count - 1, self.device.max_blocks_per_sm - 1
+            self.env.process(_PeerBlock(self, running, sm, slot).life())
             return
-        start = partial(_first, self, running)
-        queued = QueuedGrid(kernel.stage.name, rank, running.footprint, start, 0, kernel.blocks)
-        self.dispatchers[running.device].enqueue(queued)
+        grid = replace(stage.kernel, name=stage.name, grid=Grid(kernel.blocks))
+        self._sms[running.device].launch(grid, rank, partial(self._block, running))
+
+    def _block(self, running: _Running, _position: int, sm: int, slot: int) -> Process:
+        return _PeerBlock(self, running, sm, slot).life()
 
     # --- what blocks and copy engines share ---
 
@@ -203,12 +205,8 @@ class PeerEngine:
         return f"rank {device} has not come to it"
 
 
-def _first(run: PeerEngine, running: _Running, _position: int, sm: int, slot: int) -> Process:
-    return _PeerBlock(run, running, sm, slot).life()
-
-
 class _PeerBlock:
-    """A block of a kernel in its slot: it takes item after item, and what it sends leaves its SM.
+    """A block of a kernel in its slot, or a copy engine: it takes item after item, and sends what it made.
 
     Its tiles take flat times: no other block shares its SM, and a block has no costs of its own, as the times
     were measured with them. That is why it is no `SimulatedBlock` of the one-GPU engine.
@@ -216,7 +214,7 @@ class _PeerBlock:
 
     def __init__(self, run: PeerEngine, running: _Running, sm: int, slot: int) -> None:
         self._run, self._running, self._sm, self._slot = run, running, sm, slot
-        self._kernel = running.kernel
+        self._kernel, self._sender = running.kernel, running.kernel.sender
         self._leaving: Event | None = None
 
     def life(self) -> Process:
@@ -224,24 +222,27 @@ class _PeerBlock:
         running = self._running
         while (taken := running.take()) is not None:
             yield from self._item(*taken)
-            if self._kernel.sender == "epilogue" and running.next == len(self._kernel.items):
+            if self._sender == "epilogue" and running.next == len(self._kernel.items):
                 yield from self._until_sent()  # its last tile has left before the block ends
             running.end_item()
-        self._run.dispatchers[running.device].release(self._sm, self._slot, running.footprint)
 
     def _item(self, item: PeerItem, row: int) -> Process:
         run, running, rows = self._run, self._running, self._run.rows
+        posts = partial(run.post, item.posts, run.latencies.post_visibility_ns)
         now = int(run.env.now)
         rows.sm[row], rows.slot[row] = running.device * run.device.sm_count + self._sm, self._slot
         rows.issue[row] = rows.start[row] = now
         run.post(item.arrives, run.link.flag_ns)
         yield from run.wait(running, item.waits, row)
         rows.wait[row] = int(run.env.now) - now
-        yield run.env.timeout(self._work_ns())
-        yield from run.wait(running, item.adds, row)
-        run.post(item.posts, run.latencies.post_visibility_ns)
-        if item.sends:
-            yield from self._send(item.sends, row)
+        if self._sender == "copy-engine":
+            posts()  # what it takes is complete already
+            yield run.env.timeout(self._kernel.tile_ns)
+        else:
+            yield run.env.timeout(self._work_ns())
+            yield from run.wait(running, item.adds, row)
+            posts()
+        yield from self._send(item.sends, row)
         yield from run.wait(running, item.until, row)
         if item.retire_ns:
             yield run.env.timeout(item.retire_ns)
@@ -255,13 +256,14 @@ class _PeerBlock:
 
     def _send(self, sends: Sequence[Send], row: int) -> Process:
         """Stores to peers. An epilogue's buffer is free again once what it sent before has left."""
-        by_epilogue = self._kernel.sender == "epilogue"
-        if by_epilogue:
+        traffic = self._run.traffic
+        move = traffic.copy if self._sender == "copy-engine" else traffic.store
+        if sends and self._sender == "epilogue":
             yield from self._until_sent()
         for send in sends:
-            self._leaving = self._run.traffic.store(row, self._running.device, send.target, send.bytes)
+            self._leaving = move(row, self._running.device, send.target, send.bytes)
             self._run.post_after(self._leaving, send)
-            if not by_epilogue:
+            if self._sender != "epilogue":
                 yield from self._until_sent()
 
     def _until_sent(self) -> Process:
@@ -269,24 +271,3 @@ class _PeerBlock:
         arrived, self._leaving = self._leaving, None
         if arrived is not None and not arrived.processed:
             yield arrived
-
-
-def _copy(run: PeerEngine, running: _Running) -> Process:
-    """The copy engine takes item after item, once its semaphores are ready."""
-    rows, device = run.rows, run.device
-    while (taken := running.take()) is not None:
-        item, row = taken
-        # Drawn beside the last SM of its device, in a slot that no block of ours has.
-        rows.sm[row] = (running.device + 1) * device.sm_count - 1
-        rows.slot[row] = device.max_blocks_per_sm - 1
-        begin = rows.issue[row] = rows.start[row] = int(run.env.now)
-        yield from run.wait(running, item.waits, row)
-        rows.wait[row] = int(run.env.now) - begin
-        run.post(item.posts, run.latencies.post_visibility_ns)
-        yield run.env.timeout(running.kernel.tile_ns)
-        for send in item.sends:
-            arrived = run.traffic.copy(row, running.device, send.target, send.bytes)
-            run.post_after(arrived, send)
-            yield arrived
-        rows.end[row] = int(run.env.now)
-        running.end_item()

@@ -22,6 +22,7 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.policy import Policy, TileSync
 from wavesim.safe_io.annotated import require_types
+from wavesim.sim.header import describe_device
 from wavesim.sim.peers.engine import Latencies, PeerEngine
 from wavesim.sim.peers.launches import launches_of
 from wavesim.sim.peers.program import PeerProgram, PeerTimes
@@ -186,6 +187,7 @@ def _trace(engine: PeerEngine, program: PeerProgram, device: Device) -> Trace:
     sizes = [len(kernel.items) for kernel in kernels]
     tiles = np.array([item.tile for kernel in kernels for item in kernel.items], dtype=np.int64)
     stage = np.repeat(np.arange(len(kernels)), sizes)
+    row, semaphore, start, end = rows.wait_columns()
     done = [transfer for transfer in engine.traffic.done if transfer.row >= 0]
     return Trace(
         header=_header(program, device),
@@ -193,14 +195,9 @@ def _trace(engine: PeerEngine, program: PeerProgram, device: Device) -> Trace:
         x=tiles[:, 0],
         y=tiles[:, 1],
         z=np.zeros_like(stage),
-        sm=np.array(rows.sm),
-        slot=np.array(rows.slot),
-        issue_ns=np.array(rows.issue),
-        start_ns=np.array(rows.start),
-        wait_ns=np.array(rows.wait),
-        end_ns=np.array(rows.end),
+        **rows.columns(),
         device=np.array([kernel.stage.device for kernel in kernels], dtype=np.int64)[stage],
-        waits=_waits(rows.waits),
+        waits=Waits(row, np.zeros_like(row), semaphore, start, end),  # all semaphores in one list
         transfers=Transfers(
             *np.array(
                 [(t.row, t.source, t.target, t.start_ns, t.end_ns, t.bytes) for t in done], dtype=np.int64
@@ -209,12 +206,6 @@ def _trace(engine: PeerEngine, program: PeerProgram, device: Device) -> Trace:
             .T
         ),
     )
-
-
-def _waits(entries: Sequence[tuple[int, int, int, int]]) -> Waits:
-    """All semaphores stand in one list, which the header has as one dependency."""
-    row, semaphore, start, end = np.array(sorted(entries), dtype=np.int64).reshape(-1, 4).T
-    return Waits(row, np.zeros_like(row), semaphore, start, end)
 
 
 def _header(program: PeerProgram, device: Device) -> Header:
@@ -238,12 +229,7 @@ def _header(program: PeerProgram, device: Device) -> Header:
     first, last = stages[0].name, stages[-1].name
     return Header(
         source="simulated",
-        device={
-            "name": device.name,
-            "sm_count": device.sm_count * program.devices,
-            "count": program.devices,
-            "compute_capability": ".".join(map(str, device.compute_capability)),
-        },
+        device=describe_device(device, program.devices),
         workload=program.name,
         plan=program.way,
         plan_label=program.text,
