@@ -69,16 +69,19 @@ demo: $(VENV)/.has-demo
 	@mkdir -p build
 	$(VENV)/bin/wavesim demo --html build/demo.html
 
-# What is timed runs first, with nothing beside it, and only its files are read; everything else on all cores.
+# What is timed runs last, with nothing beside it, and only its files are read; everything else on all cores.
+# The run's name lets all commands of a run use one build of the site.
+RUN := $(or $(RUN),$(shell date +%s%N))
+export RUN
 test: $(VENV)/.has-all
-	@status=0; $(MAKE) -s test-timed || status=1; $(MAKE) -s test-rest || status=1; exit $$status
+	@status=0; $(MAKE) -s test-rest || status=1; $(MAKE) -s test-timed || status=1; exit $$status
 
 test-timed: $(VENV)/.has-all
-	@$(PY) -m pytest -m "alone and not gpu" $$(grep -rl --include='test_*.py' 'mark\.alone' tests)
+	@$(PY) -m pytest -m "alone and not gpu" --testrunuid=$(RUN) $$(grep -rl --include='test_*.py' 'mark\.alone' tests)
 
 test-rest: $(VENV)/.has-all
 	@status=0; \
-	$(PY) -m pytest -m "not gpu and not alone and not lite" $(PARALLEL) || status=1; \
+	$(PY) -m pytest -m "not gpu and not alone and not lite" --testrunuid=$(RUN) $(PARALLEL) || status=1; \
 	echo "left out: most of the site without an installation (make lite-test); two thirds of the predictions"; \
 	echo "  (make validate); whatever needs a GPU (make gpu-test)"; \
 	exit $$status
@@ -156,9 +159,9 @@ LITE := build/lite
 lite: $(LITE)/env/.has-all
 	$(LITE)/env/bin/python lite/build.py --out $(LITE) $(if $(PYODIDE),--pyodide $(PYODIDE))
 
-# The first notebook is timed with nothing beside it; the run's name lets both commands use one build of the site.
+# The first notebook is timed with nothing beside it.
 lite-test: $(VENV)/.has-all
-	@status=0; run=--testrunuid=$$(date +%s).$$$$; \
+	@status=0; run=--testrunuid=$(RUN); \
 	$(PY) -m pytest -m "alone and lite" $$run tests/browser/test_lite_site.py || status=1; \
 	$(PY) -m pytest -m "lite and not alone" $$run $(PARALLEL) tests/browser/test_lite_site.py || status=1; \
 	exit $$status

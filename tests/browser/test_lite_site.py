@@ -1,7 +1,8 @@
 """The site of `make lite` in Chromium, with no network and no server but a static one.
 
 Example: the first notebook runs in the page itself, from cold start to slider, and the simulator's makespans
-there are those of this Python. `make lite-test` runs it alone, then every other one, on all cores.
+there are those of this Python. `make test` builds the site beside its other tests and runs this one alone,
+last; `make lite-test` runs every other notebook too, on all cores.
 """
 
 import contextlib
@@ -198,7 +199,6 @@ def test_a_notebook_of_the_site_runs_whole_and_takes_its_solutions(site, visit, 
     assert set(solved(visit, name).strip("[]").split(", ")) <= {"True"}
 
 
-@pytest.mark.lite
 def test_a_browser_that_stores_nothing_says_so_in_a_sentence(site, visit):
     forbid = "Object.defineProperty(window, 'localStorage', { get() { throw new Error('denied'); } })"
     visit.page.add_init_script(forbid)
