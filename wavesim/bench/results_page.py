@@ -30,6 +30,10 @@ from wavesim.view.page import Table, write_page
 
 COLUMNS = ("pair", "M", "contender", "time µs", "quartiles µs", "over cuBLASLt", "GHz", "W", "cuts", "order")
 LINE = 118
+PICTURE = """<picture>
+  <source media="(prefers-color-scheme: dark)" srcset="images/results-speed-dark.webp">
+  <img src="images/results-speed-light.webp" width="900" alt="Speeds over cuBLASLt by number of tokens">
+</picture>"""  # `make images` draws it
 MANY = 6  # generated policies at a size, of which elsewhere only a few are measured
 NAMED = ("row", "tile")
 SHOWN = ("tuned", "predicted", "torch", "stream", "pdl", "stream-k", "persistent", *NAMED)  # beside cuBLASLt
@@ -104,6 +108,7 @@ def docs_text(results: GpuResults) -> str:
         "# Measured results",
         f"Written by `make results` from `{results.name}`; do not edit.",
         fill(measured_how(results), LINE, break_on_hyphens=False),
+        PICTURE,
         "\n".join(fill(f"- {line}", LINE, subsequent_indent="  ") for line in findings(results)),
     ]
     for heading, words, columns, rows in _tables(results):
