@@ -1,4 +1,4 @@
-"""Command line of the GPU: try, try-pair, shake, characterise, bench, layers, measure, record, report.
+"""Command line of the GPU: try, try-pair, shake, characterise, bench, measure, record, report.
 
 Example: `python -m wavesim_gpu bench --quick` on a GPU writes gpu/results/DATE.json; `report --json` sums up
 the newest anywhere.
@@ -30,7 +30,6 @@ from wavesim_gpu.trial import pair_command
 BLIND_ONLY = ("device", "seconds", "only", "shard")  # options of `record`
 SECONDS = 230.0
 MEASURE = "measure every case of a list: checked, in turns, a row per way"
-LAYERS = "time mlp beside the best of torch's forms on 40 MLPs"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -70,21 +69,8 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--out", type=Path, help="folder for the results (gpu/results)")
     bench.set_defaults(run=_bench)
     record = _add_record(commands)
-    layers = commands.add_parser("layers", help=LAYERS, description=f"{LAYERS}. Needs PyTorch.")
-    layers.add_argument("--out", type=Path, required=True, help="the results file, such as layers.json")
-    layers.add_argument(
-        "--only", default="", help="only shapes whose name contains this, such as 'Llama 3 8B M=1'"
-    )
-    layers.add_argument("--seconds", type=number, help="after these no new shape is begun (240)")
-    layers.add_argument("--resume", action="store_true", help="go on from the file, with what it lacks")
-    layers.add_argument(
-        "--packed",
-        action="store_true",
-        help="gate and values in one matrix, torch's forms of that beside mlp",
-    )
-    layers.set_defaults(run=_layers)
     measure = _add_measure(commands)
-    for command in (bench, layers, record, measure):
+    for command in (bench, record, measure):
         command.add_argument("--commit", help="commit of the kernels, where git cannot tell")
     report = commands.add_parser("report", help="sum up the newest results; needs no GPU")
     report.add_argument("--json", action="store_true", help="one JSON object on standard output")
@@ -143,30 +129,14 @@ def _bench(options: argparse.Namespace) -> int:
     return 0
 
 
-def _layers(options: argparse.Namespace) -> int:
-    from wavesim.bench.layer_results import load_layers, summary_lines  # noqa: PLC0415  # as above
-    from wavesim_gpu.bench.kinds.mlp import SECONDS, run_layers  # noqa: PLC0415  # as above
-
-    seconds = SECONDS if options.seconds is None else options.seconds
-    out = run_layers(
-        options.out,
-        only=options.only,
-        seconds=seconds,
-        is_resumed=options.resume,
-        are_packed=options.packed,
-        commit=options.commit,
-    )
-    print("\n".join([*map(lines, summary_lines(load_layers(out))), str(out)]))
-    return 0
-
-
 def _record(options: argparse.Namespace) -> int:
     if options.is_blind:
         return _record_blind(options)
     for name in BLIND_ONLY:
         if getattr(options, name) is not None:
             raise DescriptionError(f"--{name} is of --blind; add it, or leave --{name} out")
-    from wavesim_gpu.bench.record_cases import HOPPER_SETS, PORTABLE_SETS, make_recordings  # noqa: PLC0415  # as above
+    from wavesim_gpu.bench.record_cases import HOPPER_SETS, PORTABLE_SETS, make_recordings  # noqa: PLC0415
+    # as above
 
     require_gpu()
     wanted = HOPPER_SETS if options.hopper else PORTABLE_SETS

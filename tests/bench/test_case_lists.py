@@ -48,7 +48,7 @@ def test_every_case_of_a_list_that_ships_has_a_name_and_plans_and_most_a_pipelin
     cases = load_list(name)
     assert cases.cases
     for case in cases.cases[:: max(1, len(cases.cases) // 8)]:
-        if cases.kind not in ("foreign", "two-gpus", "crossover", "lab"):
+        if cases.kind not in ("foreign", "two-gpus", "crossover", "lab", "mlps"):
             assert case.pipeline().stages
             assert [word for _, word in case.entries].count(case.baseline) == len(case.orders)
 

@@ -15,7 +15,7 @@ from wavesim.bench.case_list import list_names, load_list
 from wavesim.bench.list_page import page_of_list
 from wavesim.bench.registration import predict_from_costs, register, registered
 from wavesim.bench.results import merged
-from wavesim.bench.scoring import scores_of
+from wavesim.bench.scoring import scores_of, speeds_of
 from wavesim.errors import WavesimError
 from wavesim.safe_io.escaping import lines
 from wavesim.safe_io.options import OneLineParser
@@ -47,7 +47,9 @@ def _run(options: argparse.Namespace) -> int:
     header, rows = merged(sorted(options.folder.glob("*.jsonl")))
     known = registered(options.folder, "costs") if (options.folder / "costs.json").exists() else {}
     if options.action == "score":
-        _say(json.dumps(asdict(scores_of(known, rows, cases.baseline)), indent=1))
+        speeds = {way: asdict(speed) for way, speed in speeds_of(rows, cases.contests).items()}
+        scores = asdict(scores_of(known, rows, cases.baseline)) if known or not speeds else {}
+        _say(json.dumps(scores | ({"speeds": speeds} if speeds else {}), indent=1))
     else:
         write_text(options.out, page_of_list(cases, known, header, rows))
     return 0

@@ -30,8 +30,9 @@ from wavesim.safe_io.documents import read_toml
 
 LISTS = files("wavesim.bench") / "lists"
 ROUNDS = 20
-# `kernels` and `workloads` are tables that rows name.
-FIELDS = {"kind", "title", "device", "baseline", "plans", "orders", "rounds", "case", "kernels", "workloads"}
+# `kernels` and `workloads` are tables that rows name. `contests`: how the names of a way's rivals begin.
+FIELDS = {"kind", "title", "device", "baseline", "plans", "orders", "rounds", "case", "contests"}
+FIELDS |= {"kernels", "workloads"}
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,7 @@ class CaseList:
     rounds: int
     sha256: str
     cases: tuple[Case, ...]
+    contests: Mapping[str, str] = field(default_factory=dict)
 
     def shard(self, number: int, count: int) -> tuple[Case, ...]:
         """The cases of shard `number`, from 1, of `count`. Raises `RecordingError` for a number outside."""
@@ -108,6 +110,7 @@ def load_list(name: str | Path) -> CaseList:
         int(entry.get("rounds", ROUNDS)),
         hashlib.sha256(path.read_bytes()).hexdigest(),
         cases,
+        dict(entry.get("contests", {})),
     )
 
 

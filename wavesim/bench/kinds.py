@@ -216,6 +216,16 @@ class MoeLayers(CaseKind):
         return moe_layer(fields["model"], fields["tokens"], skew=float(fields["skew"]))
 
 
+class Mlps(CaseKind):
+    """An MLP of a model for so many tokens, and which of torch's `forms` it is compared with."""
+
+    needs = frozenset({"model", "k", "n1", "n2", "dtype", "activation", "tokens", "forms"})
+    spread = ("tokens",)
+
+    def name(self, fields: Fields) -> str:
+        return f"{fields['model']} M={fields['tokens']}"
+
+
 class OnTheGpu(CaseKind):
     """A case whose kernels only the GPU side knows: a row has a name and what that side reads."""
 
@@ -253,4 +263,5 @@ KINDS: Mapping[str, CaseKind] = {
     "crossover": CrossoverSize(),
     "lab": OnTheGpu(),
     "moe-layers": MoeLayers(),
+    "mlps": Mlps(),
 }

@@ -12,7 +12,7 @@ import numpy as np
 from wavesim.bench.case_list import CaseList
 from wavesim.bench.registration import CasePrediction
 from wavesim.bench.results import ResultRow
-from wavesim.bench.scoring import Key, ListScores, gains_of, scores_of
+from wavesim.bench.scoring import Key, ListScores, gains_of, scores_of, speeds_of
 
 HEAD = "| case | order | plan | time, us | gain, points | predicted | output |"
 
@@ -28,6 +28,10 @@ def page_of_list(
     lines = [f"# {cases.title}", "", _measured_on(cases, header), ""]
     if predictions:
         lines += [_scores_line(scores_of(predictions, rows, cases.baseline), cases.baseline), ""]
+    for way, speed in speeds_of(rows, cases.contests).items():
+        said = f"{speed.geomean:.3f} ({speed.least:.3f} to {speed.most:.3f}) of the speed of the fastest of"
+        said += f" {cases.contests[way]}: geometric mean, least and most of {speed.cases} cases."
+        lines += [f"{way} has {said}", ""]
     lines += [HEAD, "|---|---|---|--:|--:|--:|---|"]
     for row in rows:
         key = (row.case, row.order, row.way)

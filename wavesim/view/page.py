@@ -62,7 +62,6 @@ def write_page(
     lead: str = "",
     table: Table | None = None,
     notes: Sequence[str] = (),
-    has_figures_first: bool = False,
     card: Markup | None = None,
 ) -> Path:
     """Writes `page_html` to a file, whose folder is made if need be. Returns its path.
@@ -77,7 +76,6 @@ def write_page(
             lead=lead,
             table=table,
             notes=notes,
-            has_figures_first=has_figures_first,
             card=card,
         ),
     )
@@ -90,23 +88,19 @@ def page_html(
     lead: str = "",
     table: Table | None = None,
     notes: Sequence[str] = (),
-    has_figures_first: bool = False,
     card: Markup | None = None,
 ) -> Markup:
     """The page as HTML. `lead` and texts are plain: blank lines part paragraphs. Figures must be light.
 
-    The table and the notes stand before the figures, unless `has_figures_first`; under a `card`, which says
-    it all, behind them and folded.
+    The table and the notes come before the figures; under a `card`, which says it all, they come last,
+    folded.
     """
     sections = [part if isinstance(part, Section) else Section(part) for part in figures]
     body = [_table(table)] if table else []
     if notes:
         body.append(element("ul", *(element("li", note) for note in notes), class_="notes"))
     drawn = [_section(section, index) for index, section in enumerate(sections)]
-    if card is not None:
-        body = [card, *drawn, _folded(body)]
-    else:
-        body = [*drawn, *body] if has_figures_first else [*body, *drawn]
+    body = [card, *drawn, _folded(body)] if card is not None else [*body, *drawn]
     specs = [_spec(section.figure) for section in sections]
     return whole_page(
         title,

@@ -38,6 +38,7 @@ KINDS = {
     "foreign": ("foreign", "ForeignMeasurer"),
     "two-gpus": ("two_gpus", "PeerMeasurer"),
     "lab": ("labs", "LabMeasurer"),
+    "mlps": ("mlp", "MlpMeasurer"),
 }
 
 

@@ -13,8 +13,7 @@ from hashlib import sha256
 from typing import Any
 
 from wavesim.plan.plan import StreamSync
-from wavesim_gpu.bench.kinds.mlp_operands import LayerOperands, set_count, verdict
-from wavesim_gpu.bench.kinds.mlp_shapes import LayerShape
+from wavesim_gpu.bench.kinds.mlp_operands import LayerOperands, LayerShape, set_count, verdict
 from wavesim_gpu.driver.device import query
 from wavesim_gpu.layers.description import MlpCall, MlpExecutable, MlpShape
 

@@ -5,11 +5,11 @@ which together fill it four times over, and runs in a row take them in turn.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from wavesim_gpu.bench.kinds.mlp_shapes import LayerShape
+from wavesim_gpu.layers.description import MlpShape
 
 MOST_SETS, ALL_SETS_BYTES = 16, 240_000_000  # four times 60 MB, the largest L2 there is
 BITS = {"fp16": 11, "bf16": 8}  # of a significand, the hidden one counted
@@ -17,6 +17,40 @@ BITS = {"fp16": 11, "bf16": 8}  # of a significand, the hidden one counted
 # (gate, value, activation, product, result), each by at most one unit; the largest of a hundred million
 # elements is six standard deviations away.
 MOST_RMS, MOST_ERROR = 3.0, 24.0
+
+
+@dataclass(frozen=True)
+class LayerShape:
+    """An MLP of a model for so many tokens, and which of torch's forms it is compared with."""
+
+    mlp: MlpShape
+    forms: tuple[str, ...]
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> "LayerShape":
+        """Of a case of a list."""
+        own = {name: fields[name] for name in ("k", "n1", "n2", "dtype", "activation")}
+        has_biases = fields.get("has_biases", False)
+        mlp = MlpShape(
+            fields["tokens"],
+            **own,
+            gate=fields.get("gate"),
+            w1_order="column",
+            w2_order="column",
+            has_b1=has_biases,
+            has_b2=has_biases,
+        )
+        return cls(mlp, tuple(fields["forms"]))
+
+    @property
+    def weight_bytes(self) -> int:
+        """Of all its matrices."""
+        return 2 * (self.mlp.k * self.mlp.products + self.mlp.n1 * self.mlp.n2)
+
+    @property
+    def flops(self) -> int:
+        """Of both products; multiply and add count as two."""
+        return self.mlp.m * self.weight_bytes
 
 
 @dataclass(frozen=True)

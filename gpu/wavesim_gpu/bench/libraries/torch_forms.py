@@ -7,8 +7,7 @@ torch.compile makes of the same lines as "eager".
 from collections.abc import Callable
 from typing import Any
 
-from wavesim_gpu.bench.kinds.mlp_operands import LayerOperands, activation
-from wavesim_gpu.bench.kinds.mlp_shapes import LayerShape
+from wavesim_gpu.bench.kinds.mlp_operands import LayerOperands, LayerShape, activation
 
 Form = Callable[[LayerOperands], Any]
 

@@ -1,22 +1,16 @@
-"""The run over all shapes: predictions first, failures recorded, resumed; nothing is really timed here."""
+"""MLPs of a list: failures are named, gains predicted, one way is timed once; nothing runs here."""
 
-import hashlib
-import json
-import sys
 from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
 
-from wavesim.bench.layer_results import load_layers, summary_lines
-from wavesim.errors import DescriptionError
-from wavesim.model.device import load
-from wavesim_gpu.__main__ import main
+from wavesim.bench.case_list import load_list
+from wavesim.bench.scoring import scores_of, speeds_of
 from wavesim_gpu.bench.kinds import mlp as layer_bench
-from wavesim_gpu.bench.kinds.mlp import run_layers
+from wavesim_gpu.bench.kinds.mlp import MlpEstimate, MlpMeasurer, predictions
 from wavesim_gpu.bench.kinds.mlp_contenders import way_label
-from wavesim_gpu.bench.kinds.mlp_operands import LayerOperands
-from wavesim_gpu.bench.kinds.mlp_shapes import all_shapes
+from wavesim_gpu.bench.kinds.mlp_operands import LayerOperands, LayerShape
 from wavesim_gpu.driver import cubin_cache
 from wavesim_gpu.layers import mlp as mlp_calls
 from wavesim_gpu.run.timing import Rounds
@@ -27,10 +21,14 @@ TIMES = {
     "packed": 1000,
     "compiled": 1050,
     "compiled packed": 1020,
-    "fused bias and GELU": 1000,
+    "library": 990,
+    "mlp": 950,
+    "mlp tuned": 900,
+    "our kernels": 910,
 }
-TIMES |= {"library": 990, "mlp": 950, "mlp tuned": 900, "our kernels": 910}
-NAME = "Llama 3 8B M=512"
+LIST = load_list("mlps")
+CASE = next(case for case in LIST.cases if case.name == "Llama 3 8B M=512")
+PLAIN = LayerShape.of(LIST.cases[0].fields)  # without a gate
 
 
 class Graph:
@@ -46,13 +44,11 @@ class Graph:
 @pytest.fixture
 def made_up(monkeypatch):
     """A GPU and a torch that do nothing, with times made up by name; what tests change of it."""
-    state = SimpleNamespace(is_tuned=False, label="ours, row", broken={}, written=[])
+    state = SimpleNamespace(is_tuned=False, label="ours, row", broken={}, wrong=())
     cuda = SimpleNamespace(
         Stream=lambda: SimpleNamespace(cuda_stream=1), synchronize=lambda: None, empty_cache=lambda: None
     )
-    torch = SimpleNamespace(
-        __version__="0", no_grad=nullcontext, compiler=SimpleNamespace(reset=lambda: None), cuda=cuda
-    )
+    torch = SimpleNamespace(no_grad=nullcontext, compiler=SimpleNamespace(reset=lambda: None), cuda=cuda)
 
     def contender(name):
         if name in state.broken:
@@ -65,17 +61,14 @@ def made_up(monkeypatch):
         return contender("mlp tuned" if state.is_tuned else "mlp")
 
     def interleaved(contenders, rounds):
-        names = [one.launch.func.__self__.name for one in contenders]
+        names = [entry.launch.func.__self__.name for entry in contenders]
         return [Rounds([TIMES[name]] * rounds, [1.5] * rounds) for name in names]
-
-    def second(cache, names):
-        return [{"name": name, "ms": 4.0, "compilations": 0, "compile_ms": 0.0} for name in names]
 
     changes = {
         "require_torch": lambda: torch,
         "random_layer": lambda *args: object(),
         "reference": lambda *args: object(),
-        "judged": lambda *args: GOOD,
+        "judged": lambda torch, shape, graph, expected: {**GOOD, "is_good": graph.name not in state.wrong},
         "host_ns": lambda *args: [5000, 6000, 7000],
         "first_call": lambda *args: {"ms": 30.0, "compilations": 2, "compile_ms": 900.0},
         "captured": lambda torch, stream, run, sets, count: Graph(run),
@@ -89,10 +82,6 @@ def made_up(monkeypatch):
         "way_label": lambda *args: state.label if state.is_tuned else "cuBLASLt",
         "interleaved": interleaved,
         "require_cupy": lambda: SimpleNamespace(cuda=SimpleNamespace(ExternalStream=lambda number: number)),
-        "query": lambda: load("h200"),
-        "require_gpu": lambda: None,
-        "versions": lambda: {"driver": "1"},
-        "in_second_process": second,
     }
     for name, value in changes.items():
         monkeypatch.setattr(layer_bench, name, value)
@@ -100,102 +89,60 @@ def made_up(monkeypatch):
     return state
 
 
-def test_a_shape_has_torchs_best_form_the_first_choice_and_the_tuned_one(made_up, tmp_path, capsys):
-    found = load_layers(run_layers(tmp_path / "layers.json", only=NAME, commit="abc"))
-    (row,) = found.rows
-    assert (row.name, row.torch.name) == (NAME, "torch packed")
-    assert row.speed("mlp").value == pytest.approx(1000 / 950)
-    assert row.speed("mlp tuned").value == pytest.approx(1000 / 900)
-    assert "first choice: speed over the best of torch's forms 1.053, 1 of 40" in summary_lines(found)[0]
-    assert found.host_ns["mlp"] == {NAME: 6000}
-    assert found.first_calls_ms == {NAME: 30.0}
-    assert found.seen_calls == {NAME: (4.0, 0)}
-    assert f"{NAME}: " in capsys.readouterr().err
+def test_the_list_has_forty_shapes_and_all_of_them_at_odd_numbers_of_tokens_too():
+    assert len(LIST.cases) == 40
+    assert {case.fields["tokens"] for case in LIST.cases} >= {1, 777, 8192}
+    packed = {LayerShape.of(case.fields).mlp.gate for case in load_list("mlps-packed").cases}
+    assert packed == {"packed"}
 
 
-def test_what_raises_is_recorded_and_the_rest_is_measured(made_up, tmp_path):
+def test_a_shape_has_torchs_best_form_the_first_choice_and_the_tuned_one(made_up):
+    result = MlpMeasurer("abc", 3).measure(CASE)
+    speeds = speeds_of(result.rows, LIST.contests)
+    assert {way: speed.geomean for way, speed in speeds.items()} == {
+        "mlp": round(1000 / 950, 3),
+        "mlp tuned": round(1000 / 900, 3),
+        "our kernels": round(990 / 910, 3),
+    }
+    assert result.notes["mlp"] == {
+        "first_call": {"ms": 30.0, "compilations": 2, "compile_ms": 900.0},
+        "host_ns": 6000,
+    }
+    assert [row.words for row in result.rows if row.way == "mlp tuned"] == ["ours, row"]
+    assert "stream sync" not in {row.way for row in result.rows}
+
+
+def test_what_takes_the_way_of_the_first_choice_has_its_times(made_up):
+    made_up.label = "cuBLASLt"
+    rows = {row.way: row for row in MlpMeasurer("abc", 3).measure(CASE).rows}
+    assert rows["mlp tuned"].ns == rows["mlp"].ns == (950,) * 3
+
+
+def test_what_raises_is_named_and_the_rest_is_measured(made_up):
     made_up.broken = {"library": ImportError("no cuBLASLt"), "compiled": RuntimeError("no compiler")}
-    found = load_layers(run_layers(tmp_path / "layers.json", only=NAME, commit="abc"))
-    assert [one[1:] for one in found.failures] == [
-        ("torch compiled", "RuntimeError: no compiler"),
-        ("library", "ImportError: no cuBLASLt"),
-    ]
-    assert found.summary("mlp").geomean == pytest.approx(1000 / 950)
-    made_up.is_tuned, made_up.broken = False, {"mlp": TypeError("no gate")}
-    found = load_layers(run_layers(tmp_path / "other.json", only=NAME, commit="abc"))
-    assert found.summary("mlp") is None
-    assert "first choice: no shape measured beside torch" in summary_lines(found)
-    assert f"{NAME}, mlp: TypeError: no gate" in summary_lines(found)
+    result = MlpMeasurer("abc", 3).measure(CASE)
+    assert result.missing == {
+        "torch compiled": "RuntimeError: no compiler",
+        "library": "ImportError: no cuBLASLt",
+    }
+    assert speeds_of(result.rows, LIST.contests)["mlp"].cases == 1
 
 
-def test_a_wrong_result_has_no_speed_and_is_named(made_up, tmp_path, monkeypatch):
-    wrong = {**GOOD, "is_good": False}
-    monkeypatch.setattr(
-        layer_bench, "judged", lambda torch, shape, one, expected: wrong if one.name == "mlp" else GOOD
-    )
-    found = load_layers(run_layers(tmp_path / "layers.json", only=NAME, commit="abc"))
-    assert found.failures == ((NAME, "mlp", "wrong result"),)
-    assert found.summary("mlp") is None
+def test_a_wrong_result_has_no_times_and_says_how_wrong(made_up):
+    made_up.wrong = ("mlp",)
+    rows = {row.way: row for row in MlpMeasurer("abc", 3).measure(CASE).rows}
+    assert (rows["mlp"].correct, rows["mlp"].ns) == (False, ())
+    assert "largest_roundings" in rows["mlp"].error
+    assert "mlp" not in speeds_of(rows.values(), LIST.contests)
 
 
-def test_predictions_are_in_the_file_with_their_hash_before_anything_is_timed(
-    made_up, tmp_path, monkeypatch, capsys
-):
-    path, seen = tmp_path / "layers.json", []
-    choice = SimpleNamespace(label="cublaslt", predicted_ns=126.0, library_ns=126.0)
-    chosen = SimpleNamespace(choose=lambda shape, device: choice)
-    monkeypatch.setitem(sys.modules, "wavesim_gpu.layers.choose", chosen)
-    timed = layer_bench.interleaved
-
-    def looking(contenders, rounds):
-        seen.append(json.loads(path.read_text())["registered"])
-        return timed(contenders, rounds)
-
-    monkeypatch.setattr(layer_bench, "interleaved", looking)
-    found = load_layers(run_layers(path, only=NAME, commit="abc"))
-    (registered,) = seen
-    assert len(registered["choices"]) == 40
-    text = json.dumps(registered["choices"], sort_keys=True)
-    assert registered["sha256"] == hashlib.sha256(text.encode()).hexdigest() == found.registered_sha256
-    assert registered["sha256"] in capsys.readouterr().err
-    assert found.predicted[NAME] == pytest.approx(126 / 105)
-
-
-def test_a_run_goes_on_with_what_its_file_lacks(made_up, tmp_path, capsys):
-    path = tmp_path / "layers.json"
-    run_layers(path, only="Llama 3 8B", seconds=0, commit="abc")
-    assert "8 shapes are left for --resume" in capsys.readouterr().err
-    run_layers(path, only=NAME, commit="abc")
-    run_layers(path, only="Llama 3 8B", is_resumed=True)
-    found = load_layers(path)
-    assert [row.tokens for row in found.of("Llama 3 8B")] == [1, 16, 64, 333, 512, 1024, 2048, 5000]
-    assert len(found.seen_calls) == 8
-    assert found.results.commit == "abc"
-
-
-@pytest.mark.parametrize("field", ["shapes_sha256", "kernel_sources"])
-def test_a_file_of_other_shapes_or_kernels_is_not_resumed(made_up, tmp_path, field):
-    path = run_layers(tmp_path / "layers.json", only=NAME, commit="abc")
-    result = json.loads(path.read_text())
-    path.write_text(json.dumps({**result, field: "other"}))
-    with pytest.raises(DescriptionError, match="were other, now"):
-        run_layers(path, only=NAME, is_resumed=True)
-
-
-def test_what_breaks_the_gpu_is_written_down_and_ends_the_run(made_up, tmp_path, monkeypatch):
-    def broken(*args):
-        raise RuntimeError("an illegal memory access")
-
-    monkeypatch.setattr(layer_bench, "judged", broken)
-    path = tmp_path / "layers.json"
-    with pytest.raises(RuntimeError):
-        run_layers(path, only=NAME, commit="abc")
-    assert load_layers(path).failures == ((NAME, "all", "RuntimeError: an illegal memory access"),)
-
-
-def test_a_name_of_no_shape_is_refused_in_one_line(tmp_path, capsys):
-    assert main(["layers", "--out", str(tmp_path / "x.json"), "--only", "BERT"]) == 2
-    assert capsys.readouterr().err.startswith("--only is 'BERT'; it is in no shape's name, such as 'GPT-3")
+def test_predictions_are_of_our_kernels_gain_over_the_library(made_up):
+    known = {CASE.name: MlpEstimate(1_000_000.0, 900_000.0), "none of ours": MlpEstimate(1.0, None)}
+    (said,) = predictions(known, "h200").values()
+    keyed = {(entry.case, entry.order, entry.plan): entry for entry in said}
+    assert set(keyed) == {(CASE.name, "", way) for way in ("library", "our kernels")}
+    scores = scores_of(keyed, MlpMeasurer("abc", 3).measure(CASE).rows, LIST.baseline)
+    assert scores.median_abs_error_points == pytest.approx(10 - 100 * (1 - 910 / 990), abs=1e-3)
 
 
 def test_tuned_algorithms_of_the_library_make_another_way(monkeypatch):
@@ -203,11 +150,11 @@ def test_tuned_algorithms_of_the_library_make_another_way(monkeypatch):
     monkeypatch.setattr(mlp_calls, "way_of", lambda *arrays, **options: choice)
     row = SimpleNamespace(t=lambda: None)
     operands = LayerOperands(x=None, up=row, down=row)
-    assert way_label(all_shapes()[0], operands) == "cublaslt"
+    assert way_label(PLAIN, operands) == "cublaslt"
     choice.algorithms = (("first", "7"),)
-    tuned = way_label(all_shapes()[0], operands)
+    tuned = way_label(PLAIN, operands)
     assert tuned.startswith("cublaslt (algorithms ")
     choice.algorithms = (("first", "8"),)
-    assert way_label(all_shapes()[0], operands) != tuned
+    assert way_label(PLAIN, operands) != tuned
     choice.reason = "nvcc is missing"
-    assert way_label(all_shapes()[0], operands).startswith("cublaslt (nvcc is missing) (algorithms ")
+    assert way_label(PLAIN, operands).startswith("cublaslt (nvcc is missing) (algorithms ")

@@ -6,16 +6,18 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="pip install torch")
 
-from wavesim_gpu.bench.kinds.mlp_operands import random_layer, reference, verdict  # noqa: E402
-from wavesim_gpu.bench.kinds.mlp_shapes import all_shapes  # noqa: E402
+from wavesim.bench.case_list import load_list  # noqa: E402
+from wavesim_gpu.bench.kinds.mlp_operands import LayerShape, random_layer, reference, verdict  # noqa: E402
 from wavesim_gpu.bench.libraries.torch_forms import torch_form  # noqa: E402  # after the skip
 
 SMALL = {"m": 24, "k": 64, "n1": 96, "n2": 64}
 
 
 def small(model: str):
-    shape = next(one for one in all_shapes() if one.model.startswith(model))
-    return replace(shape, tokens=SMALL["m"], mlp=replace(shape.mlp, **SMALL))
+    shape = LayerShape.of(
+        next(case.fields for case in load_list("mlps").cases if case.name.startswith(model))
+    )
+    return replace(shape, mlp=replace(shape.mlp, **SMALL))
 
 
 @pytest.mark.parametrize(
