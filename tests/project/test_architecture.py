@@ -19,64 +19,52 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from source_trees import ROOT, WAVESIM, WAVESIM_GPU, sources, tree_of
 
-ROOT = Path(__file__).parents[2]
-WAVESIM = ROOT / "wavesim"
-WAVESIM_GPU = ROOT / "gpu" / "wavesim_gpu"
+# Parts of wavesim by how far up they stand.
 RANKS = {
-    "errors": 0,
-    "safe_io": 0,
-    "html_display": 0,
-    "model": 1,
-    "trace": 1,
-    "litmus": 1,
-    "work": 2,
-    "plan": 3,
-    "workloads": 3,
-    "sm": 3,
-    "costs": 4,
-    "sim": 5,
-    "recordings": 5,
-    "safety": 6,
-    "lint": 6,
-    "predict": 6,
-    "sim/streams": 6,
-    "sim/peers": 6,
-    "labs": 7,
-    "codegen": 7,
-    "tuning": 8,
-    "view": 8,
-    "tuning/crossover": 9,
-    "profile": 9,
-    "model_time": 9,
-    "widgets": 10,
-    "comparison": 11,
-    "teaching": 12,
-    "bench": 12,
-    "cli": 13,
-    "__main__": 14,
+    part: rank
+    for rank, parts in enumerate(
+        (
+            "errors safe_io html_display",
+            "model trace litmus",
+            "work",
+            "plan workloads sm",
+            "costs",
+            "sim recordings",
+            "safety lint predict sim/streams sim/peers",
+            "labs codegen",
+            "tuning view",
+            "tuning/crossover profile model_time",
+            "widgets",
+            "comparison",
+            "teaching bench",
+            "cli",
+            "__main__",
+        )
+    )
+    for part in parts.split()
 }
 # The rooms of wavesim_gpu, by what they know of: a driver knows no kernel, a kernel no plan's launches.
 GPU_RANKS = {
-    "driver": 0,
-    "record": 1,
-    "cusync": 2,
-    "kernels": 3,
-    "hang": 4,
-    "run": 5,
-    "cublas": 6,
-    "triton": 6,
-    "characterise": 7,
-    "peers": 7,
-    "persistent": 7,
-    "layers": 7,
-    "torch": 8,
-    "trial": 9,
-    "shake": 10,
-    "runner": 9,
-    "__init__": 9,
-    "bench": 10,
-    "__main__": 11,
+    part: rank
+    for rank, parts in enumerate(
+        (
+            "driver",
+            "record",
+            "cusync",
+            "kernels",
+            "hang",
+            "run",
+            "cublas triton",
+            "characterise peers persistent layers",
+            "torch",
+            "trial runner __init__",
+            "shake bench",
+            "__main__",
+        )
+    )
+    for part in parts.split()
 }
 OWNERS = {
     "simpy": {"sim", "sim/streams", "sim/peers"},
@@ -96,53 +84,18 @@ HEAVY = ["simpy", "plotly", "ipywidgets", "anywidget", "cupy"]
 # A None in sys.modules makes the import fail as if the package were not installed.
 WITHOUT_HEAVY = f"import sys; sys.modules.update(dict.fromkeys({HEAVY!r}))"
 # Files of wavesim_gpu that meet PyTorch's tensors or Triton's kernels; nothing imports the last two unasked.
-OPTIONAL = {
-    ("alone.py", "torch"),
-    ("blocks.py", "torch"),
-    ("buffers.py", "torch"),
-    ("command.py", "torch"),
-    ("mlp.py", "torch"),
-    ("decode_layers.py", "torch"),
-    ("decode_steps.py", "torch"),
-    ("decoder_parts.py", "torch"),
-    ("decoding.py", "torch"),
-    ("direct.py", "torch"),
-    ("expert_layers.py", "torch"),
-    ("expert_modules.py", "torch"),
-    ("grouped_chain.py", "torch"),
-    ("moe_layers.py", "torch"),
-    ("triton_moe.py", "torch"),
-    ("triton_moe.py", "triton"),
-    ("graphs.py", "torch"),
-    ("mlps.py", "torch"),
-    ("modules.py", "torch"),
-    ("library_ways.py", "torch"),
+TORCH = """
+alone blocks buffers command decode_layers decode_steps decoder_parts decoding direct expert_layers
+expert_modules graphs group_memory grouped_chain kept_ways layer_product library_ways mlp mlps model_trial
+models modules moe_layers outputs parallel parallel_calls parallel_tuning parallel_ways profiled rank
+step_times swap tensor_parallel tensors torch_chain torch_formula torch_operator triton triton_measuring
+triton_moe user_model worker
+"""
+OPTIONAL = {(f"{name}.py", "torch") for name in TORCH.split()} | {
     ("library_ways.py", "kraken"),
-    ("torch_operator.py", "torch"),
-    ("parallel.py", "torch"),
-    ("parallel_calls.py", "torch"),
-    ("parallel_tuning.py", "torch"),
-    ("kept_ways.py", "torch"),
-    ("layer_product.py", "torch"),
-    ("group_memory.py", "torch"),
-    ("parallel_ways.py", "torch"),
-    ("tensor_parallel.py", "torch"),
-    ("models.py", "torch"),
     ("models.py", "transformers"),
-    ("outputs.py", "torch"),
-    ("profiled.py", "torch"),
-    ("rank.py", "torch"),
-    ("step_times.py", "torch"),
-    ("swap.py", "torch"),
-    ("tensors.py", "torch"),
-    ("torch_chain.py", "torch"),
-    ("torch_formula.py", "torch"),
-    ("triton_measuring.py", "torch"),
-    ("triton.py", "torch"),
+    ("triton_moe.py", "triton"),
     ("triton_recorder.py", "triton"),
-    ("model_trial.py", "torch"),
-    ("user_model.py", "torch"),
-    ("worker.py", "torch"),
 }
 # Imports inside functions, commands aside: they run down as all others, and keep a package or a GPU unneeded
 # until somebody asks for it. Module -> what it imports so.
@@ -153,10 +106,6 @@ LAZY = {
 }
 
 
-def sources(package: Path) -> list[Path]:
-    return sorted(package.rglob("*.py"))
-
-
 @functools.cache
 def imports(path: Path, *, typing_too: bool = True) -> tuple[str, ...]:
     """Absolute dotted names that a file imports, at any depth; type checkers' own only if `typing_too`."""
@@ -165,7 +114,7 @@ def imports(path: Path, *, typing_too: bool = True) -> tuple[str, ...]:
 
 def imports_of(path: Path, typing_too: bool) -> Iterator[str]:
     package = path.relative_to(ROOT / "gpu" if WAVESIM_GPU in path.parents else ROOT).parent.parts
-    for node in walk(ast.parse(path.read_text(encoding="utf-8")), typing_too):
+    for node in walk(tree_of(path), typing_too):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -274,7 +223,7 @@ def test_imports_inside_functions_are_few_named_and_run_down():
     lazy: dict[str, set[str]] = {}
     for name, path in {**module_names(), "wavesim": WAVESIM / "__init__.py"}.items():
         if not name.startswith("wavesim_gpu") and not {"cli", "bench"} & set(path.parts):
-            for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for function in ast.walk(tree_of(path)):
                 if isinstance(function, ast.FunctionDef):
                     own = [n.module for n in ast.walk(function) if isinstance(n, ast.ImportFrom) and n.module]
                     lazy.setdefault(name, set()).update(m for m in own if m.startswith("wavesim"))

@@ -7,24 +7,15 @@ import inspect
 import re
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-WAVESIM = ROOT / "wavesim"
-WAVESIM_GPU = ROOT / "gpu" / "wavesim_gpu"
+from source_trees import ROOT, WAVESIM, WAVESIM_GPU, sources, text_of, tree_of
+
 MAX_LINES = 400
 DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc"}
 # Classes of a plan's parts; other rooms ask a part for its properties.
 PLAN_PARTS = {
-    "Schedule",
-    "TilePerBlock",
-    "Persistent",
-    "StreamK",
-    "Launch",
-    "OneStream",
-    "StreamPerStage",
-    "DependentLaunch",
-    "Sync",
-    "KernelBoundary",
-    "Semaphores",
+    *("Schedule", "TilePerBlock", "Persistent", "StreamK"),
+    *("Launch", "OneStream", "StreamPerStage", "DependentLaunch"),
+    *("Sync", "KernelBoundary", "Semaphores"),
 }
 # What a part of a plan answers in words: for its own room, for files and for people.
 PLAN_CODE = r"\.(after|follows|then|submission|turn)$|\bturn_of\(|\b(schedule|launch|sync)\.word$"
@@ -37,15 +28,6 @@ NAMED_LIKE_THEIR_MODULE = {
 }
 
 
-def sources(package: Path) -> list[Path]:
-    return sorted(package.rglob("*.py"))
-
-
-@functools.cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
 def test_no_file_is_a_drawer_for_odds_and_ends():
     files = [p for top in ("wavesim", "gpu", "tests") for p in (ROOT / top).rglob("*.py")]
     assert not [p for p in files if p.stem in DRAWERS]
@@ -53,16 +35,16 @@ def test_no_file_is_a_drawer_for_odds_and_ends():
 
 def test_no_file_is_longer_than_400_lines():
     files = [p for top in ("wavesim", "gpu", "tests") for p in (ROOT / top).rglob("*.py")]
-    lengths = {str(p.relative_to(ROOT)): p.read_text(encoding="utf-8").count("\n") for p in files}
+    lengths = {str(p.relative_to(ROOT)): text_of(p).count("\n") for p in files}
     assert {path: length for path, length in lengths.items() if length > MAX_LINES} == {}
 
 
 def test_only_the_plan_room_asks_a_plan_or_its_part_for_a_class():
     wrong = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
-        for path in [*sources(WAVESIM), *sources(WAVESIM_GPU)]
+        for path in sources()
         if WAVESIM / "plan" not in path.parents
-        for node in ast.walk(parsed(path))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.Call) and asks_a_plan_for_its_class(node)
     ]
     assert wrong == []
@@ -81,9 +63,9 @@ def test_no_room_compares_an_answer_of_a_plan_part_with_a_string():
     """A part answers named predicates: `schedule.is_persistent`, `launch.is_dependent`, `turn.is_early`."""
     wrong = [
         f"{path.relative_to(ROOT)}:{node.lineno}: {ast.unparse(node)}"
-        for path in [*sources(WAVESIM), *sources(WAVESIM_GPU)]
+        for path in sources()
         if WAVESIM / "plan" not in path.parents
-        for node in ast.walk(parsed(path))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.Compare) and reads_a_plan_code(node)
     ]
     assert wrong == []
@@ -101,10 +83,10 @@ def test_no_device_and_no_kernel_backend_is_named_in_code():
     assert "h200" in devices
     named = [
         f"{path.relative_to(ROOT)}:{node.lineno}: {node.value}"
-        for path in [*sources(WAVESIM), *sources(WAVESIM_GPU)]
+        for path in sources()
         # Backends say what they are called; a measurement is one of certain kernels.
         if not {WAVESIM_GPU / "kernels", WAVESIM_GPU / "bench", WAVESIM / "bench"} & set(path.parents)
-        for node in ast.walk(parsed(path))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.Constant) and node.value in devices | BACKENDS
     ]
     assert named == []
@@ -113,8 +95,8 @@ def test_no_device_and_no_kernel_backend_is_named_in_code():
 def test_stream_k_is_known_to_its_file_and_its_registration():
     users = {
         str(path.relative_to(ROOT))
-        for path in [*sources(WAVESIM), *sources(WAVESIM_GPU)]
-        if path != WAVESIM / "__init__.py" and re.search(r"\bStreamK\b", path.read_text(encoding="utf-8"))
+        for path in sources()
+        if path != WAVESIM / "__init__.py" and re.search(r"\bStreamK\b", text_of(path))
     }
     assert "wavesim/plan/stream_k.py" in users
     assert len(users) <= 1
@@ -122,8 +104,8 @@ def test_stream_k_is_known_to_its_file_and_its_registration():
 
 def test_a_class_name_has_one_meaning():
     owners: dict[str, list[str]] = {}
-    for path in [*sources(WAVESIM), *sources(WAVESIM_GPU)]:
-        for node in parsed(path).body:
+    for path in sources():
+        for node in tree_of(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 owners.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
     twice = {name: files for name, files in owners.items() if len(files) > 1}
@@ -146,9 +128,9 @@ def test_html_is_written_and_shown_in_one_way():
     ours = {WAVESIM / "safe_io" / "escaping.py", WAVESIM / "widgets" / "words.py"}
     wrong = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
-        for path in [*sources(WAVESIM), *sources(WAVESIM_GPU)]
+        for path in sources()
         if path not in ours
-        for node in ast.walk(parsed(path))
+        for node in ast.walk(tree_of(path))
         if builds_html_by_hand(node)
     ]
     assert wrong == []
@@ -169,18 +151,16 @@ def builds_html_by_hand(node: ast.AST) -> bool:
 def test_an_attribute_of_a_template_stands_in_double_quotes():
     """`Markup.format` leaves an apostrophe as it is."""
     wrong = [
-        str(path.relative_to(ROOT))
-        for path in [*sources(WAVESIM), *sources(WAVESIM_GPU)]
-        if re.search(r"<[a-z]+ [^>]*='?\{", path.read_text(encoding="utf-8"))
+        str(path.relative_to(ROOT)) for path in sources() if re.search(r"<[a-z]+ [^>]*='?\{", text_of(path))
     ]
     assert wrong == []
 
 
 def test_what_stands_in_tests_gpu_needs_one():
     for path in (ROOT / "tests" / "gpu").glob("test_*.py"):
-        tests = [n for n in parsed(path).body if isinstance(n, ast.FunctionDef)]
+        tests = [n for n in tree_of(path).body if isinstance(n, ast.FunctionDef)]
         marked = [n.name for n in tests if "pytest.mark.gpu" in map(ast.unparse, n.decorator_list)]
-        assert marked or "pytestmark = pytest.mark.gpu" in path.read_text("utf-8"), path.name
+        assert marked or "pytestmark = pytest.mark.gpu" in text_of(path), path.name
 
 
 def test_gpu_is_a_folder_and_not_a_package():
@@ -189,9 +169,9 @@ def test_gpu_is_a_folder_and_not_a_package():
 
 def test_no_module_shares_its_name_with_a_function_beside_it():
     wrong = []
-    for path in [*sources(WAVESIM), *sources(WAVESIM_GPU)]:
+    for path in sources():
         beside = {p.stem for p in path.parent.iterdir() if p.suffix == ".py" or p.is_dir()}
-        tree = parsed(path)
+        tree = tree_of(path)
         functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
         wrong += [f"{path.relative_to(ROOT)}: {name}()" for name in sorted(functions & beside)]
     assert sorted(set(wrong) - NAMED_LIKE_THEIR_MODULE) == []

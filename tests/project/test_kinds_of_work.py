@@ -3,20 +3,12 @@
 import ast
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
 import pytest
+from source_trees import ROOT, WAVESIM, WAVESIM_GPU, sources, tree_of
 
-ROOT = Path(__file__).parents[2]
-PACKAGES = (ROOT / "wavesim", ROOT / "gpu" / "wavesim_gpu")
-ROOM, KERNELS = ROOT / "wavesim" / "work", ROOT / "gpu" / "wavesim_gpu" / "kernels"
+ROOM, KERNELS = WAVESIM / "work", WAVESIM_GPU / "kernels"
 BASES = {"Work", "TiledWork"}  # a base is asked for only where a value from outside is checked
-
-
-@cache
-def trees() -> tuple[tuple[Path, ast.Module], ...]:
-    paths = [path for package in PACKAGES for path in sorted(package.rglob("*.py"))]
-    return tuple((path, ast.parse(path.read_text(encoding="utf-8"))) for path in paths)
 
 
 @cache
@@ -24,8 +16,8 @@ def kinds() -> set[str]:
     """Names of all classes that derive from `Work`."""
     bases = {
         node.name: {ast.unparse(base) for base in node.bases}
-        for _, tree in trees()
-        for node in ast.walk(tree)
+        for path in sources()
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.ClassDef)
     }
     found = set(BASES)
@@ -63,9 +55,9 @@ def test_nothing_outside_its_room_asks_for_a_kind_of_work():
     names = kinds()
     wrong = [
         f"{path.relative_to(ROOT)} {place}"
-        for path, tree in trees()
+        for path in sources()
         if ROOM not in path.parents and KERNELS not in path.parent.parents
-        for place in questions(tree, names)
+        for place in questions(tree_of(path), names)
     ]
     assert not wrong
 

@@ -2,11 +2,10 @@
 
 import ast
 import re
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-SOURCES = [path for top in ("wavesim", "gpu/wavesim_gpu") for path in sorted((ROOT / top).rglob("*.py"))]
-GUARD = ROOT / "wavesim" / "safe_io"
+from source_trees import ROOT, WAVESIM, sources, text_of, tree_of
+
+GUARD = WAVESIM / "safe_io"
 STARTS = re.compile(r"\b(ProcessPoolExecutor|Process|fork)$")
 NO_COMMANDS = {
     "wavesim/__main__.py": "calls `main` of the command line, which is one",
@@ -16,7 +15,7 @@ NO_COMMANDS = {
 
 
 def test_every_command_meets_signals_and_broken_outputs_in_one_way():
-    texts = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in SOURCES}
+    texts = {str(path.relative_to(ROOT)): text_of(path) for path in sources()}
     begin = {name for name, text in texts.items() if '__name__ == "__main__"' in text}
     assert {"wavesim/cli/command_line.py", "gpu/wavesim_gpu/__main__.py"} <= begin
     assert {name for name in begin if "run_program(" not in texts[name]} == set(NO_COMMANDS)
@@ -25,11 +24,10 @@ def test_every_command_meets_signals_and_broken_outputs_in_one_way():
 def test_worker_processes_are_started_where_they_end_with_their_parent():
     found = [
         f"{path.relative_to(ROOT)}: {ast.unparse(node)}"
-        for path in SOURCES
+        for path in sources()
         if GUARD not in path.parents
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call)
-        and re.search(r"\b(ProcessPoolExecutor|Process|fork)$", ast.unparse(node.func))
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Call) and STARTS.search(ast.unparse(node.func))
     ]
     # One process that is replaced when its GPU fails; it watches its parent itself.
     assert [text.split(":")[0] for text in found] == ["gpu/wavesim_gpu/bench/measuring_process.py"], found
@@ -37,5 +35,5 @@ def test_worker_processes_are_started_where_they_end_with_their_parent():
 
 def test_handlers_of_signals_are_set_in_one_place():
     pattern = re.compile(r"\bsignal\.(signal|sigaction|pthread_sigmask)\(")
-    users = [path for path in SOURCES if pattern.search(path.read_text(encoding="utf-8"))]
+    users = [path for path in sources() if pattern.search(text_of(path))]
     assert users == [GUARD / "signals.py"]

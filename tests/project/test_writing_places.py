@@ -2,11 +2,10 @@
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-PACKAGES = (ROOT / "wavesim", ROOT / "gpu" / "wavesim_gpu")
-GUARD = ROOT / "wavesim" / "safe_io"
+from source_trees import ROOT, WAVESIM, sources, tree_of
+
+GUARD = WAVESIM / "safe_io"
 METHODS = {"write_text", "write_bytes", "touch", "tofile", "to_csv", "write_html", "write_image", "dump"}
 MODULES = {
     "np": {"save", "savez", "savez_compressed", "savetxt"},
@@ -30,15 +29,13 @@ ALLOWED = {
 
 def writes() -> Iterator[str]:
     """Calls that write files, but for those into a file that the guard has opened."""
-    for package in PACKAGES:
-        for path in sorted(package.rglob("*.py")):
-            if GUARD not in path.parents:
-                tree = ast.parse(path.read_text(encoding="utf-8"))
-                guarded = set(guarded_files(tree))
-                for node in ast.walk(tree):
-                    into = ast.unparse(node.args[0]) if isinstance(node, ast.Call) and node.args else ""
-                    if isinstance(node, ast.Call) and is_write(node) and into not in guarded:
-                        yield f"{path.relative_to(ROOT)}: {ast.unparse(node)}"
+    for path in sources():
+        if GUARD not in path.parents:
+            guarded = set(guarded_files(tree_of(path)))
+            for node in ast.walk(tree_of(path)):
+                into = ast.unparse(node.args[0]) if isinstance(node, ast.Call) and node.args else ""
+                if isinstance(node, ast.Call) and is_write(node) and into not in guarded:
+                    yield f"{path.relative_to(ROOT)}: {ast.unparse(node)}"
 
 
 def guarded_files(tree: ast.Module) -> Iterator[str]:
