@@ -4,6 +4,7 @@ Names are imported on first use, so that describing kernels and running them on 
 neither simpy nor plotly.
 """
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from wavesim.html_display import fill_with
@@ -161,6 +162,9 @@ else:
 
 def _draw_what_jupyter_shows() -> None:
     from wavesim.view import display  # noqa: F401, PLC0415  # it registers its pictures
+
+    with suppress(ModuleNotFoundError):  # without ipywidgets, plotly shows timelines
+        from wavesim.widgets import still  # noqa: F401, PLC0415  # as it does
 
 
 fill_with(_draw_what_jupyter_shows)

@@ -23,8 +23,8 @@ def draw_with(kind: type, drawing: Drawing) -> None:
 
 
 def html_of(value: object) -> str:
-    """The picture of a value whose kind has one."""
+    """The picture of a value; "" where what would draw its kind is not installed."""
     while _fill:
         _fill.pop()()
-    drawing = next(_drawings[kind] for kind in type(value).__mro__ if kind in _drawings)
-    return drawing(value)
+    drawing = next((_drawings[kind] for kind in type(value).__mro__ if kind in _drawings), None)
+    return drawing(value) if drawing else ""

@@ -100,7 +100,7 @@ OPTIONAL = {(f"{name}.py", "torch") for name in TORCH.split()} | {
 # Imports inside functions, commands aside: they run down as all others, and keep a package or a GPU unneeded
 # until somebody asks for it. Module -> what it imports so.
 LAZY = {
-    "wavesim": {"wavesim.model.device", "wavesim.view"},
+    "wavesim": {"wavesim.model.device", "wavesim.view", "wavesim.widgets"},
     "wavesim.__main__": {"wavesim.cli.command_line"},
     "wavesim.comparison": {"wavesim.view.comparison"},
 }

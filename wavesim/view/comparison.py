@@ -17,10 +17,11 @@ from wavesim.safe_io.escaping import BREAK, Markup, element
 from wavesim.trace.difference import Difference, explain_difference
 from wavesim.trace.trace import IntArray, Trace
 from wavesim.view.canvas import Props, axis, axis_name, section
-from wavesim.view.figure import escaped, figure_of
+from wavesim.view.figure import figure_of
 from wavesim.view.theme import Theme, find_theme
 from wavesim.view.timeline_data import Extras, TimelineParts, timeline_parts
-from wavesim.view.timeline_figure import FigureUpdate, timeline, timeline_update
+from wavesim.view.timeline_figure import timeline, timeline_update
+from wavesim.view.timeline_scene import scene_of_timeline
 from wavesim.view.wording import MICROSECONDS, TimeUnit, plan_labels, signed_percent, text_width
 
 TILE_HOVER = Markup(
@@ -220,26 +221,9 @@ def predicted_and_measured(
 
     Raises `DescriptionError` for no pairs, `RecordingError` for pairs of different grids.
     """
-    update = comparison_update(pairs, focus=focus, theme=theme, title=title, width=width)
-    return figure_of(*update)
-
-
-def comparison_update(
-    pairs: Sequence[tuple[Trace, Trace]],
-    *,
-    focus: int = -1,
-    theme: str | Theme = "light",
-    title: str | None = None,
-    width: int = 1000,
-    baseline: Trace | None = None,
-) -> FigureUpdate:
-    """The properties of `predicted_and_measured`'s figure, for a new figure or one that is on screen.
-
-    `baseline` is the measured stream-sync run where it is not among the pairs. Raises as that does.
-    """
     if not pairs:
         raise DescriptionError("comparison: pairs is empty; give at least one (predicted, measured)")
-    baseline = next((theirs for _, theirs in pairs if theirs.header.plan == "stream"), baseline)
+    baseline = next((theirs for _, theirs in pairs if theirs.header.plan == "stream"), None)
     names = plan_labels([ours.header for ours, _ in pairs])
     explained = [
         TracePair(name, ours, theirs, explain_difference(ours, theirs, baseline))
@@ -260,7 +244,13 @@ def comparison_update(
     data, layout = timeline_update(parts, palette)
     _add_strips(explained[chosen], parts, palette, data, layout)
     _add_reasons(explained, parts, palette, data, layout)
-    return FigureUpdate(escaped(data), escaped(layout))
+    scenes = [("plans", scene_of_timeline(parts, text)), *(_errors(pair) for pair in explained)]
+    return figure_of(data, layout).draw_as(scenes)
+
+
+def _errors(pair: TracePair) -> tuple[str, Props]:
+    scene = scene_of_difference(pair.predicted, pair.difference)
+    return "errors", {**scene, "title": f"{pair.label}: {scene['title']}"}
 
 
 def comparison_finding(pair: TracePair) -> str:

@@ -18,6 +18,7 @@ from uuid import uuid4
 import plotly.graph_objects as go
 from plotly.io.json import to_json_plotly
 
+from wavesim.html_display import html_of
 from wavesim.safe_io.escaping import Markup, element, markup, script_json
 from wavesim.view.export import save_html
 from wavesim.view.plotly_script import packed_plotly
@@ -45,13 +46,39 @@ DRAW = """{plotly}
 
 
 class Figure(go.Figure):  # type: ignore[misc]  # plotly is untyped
-    """Shows itself in Jupyter as plotly's figures do, but without nbformat: a browser's kernel has none."""
+    """Shows itself in Jupyter without plotly's toolbar, which lies over titles, and without nbformat.
+
+    A timeline has `scenes`, by what draws each, and is drawn on our own canvas there: as wide as the page,
+    in its theme. One whose layout was changed is shown as plotly has it.
+    """
+
+    _scenes: Sequence[tuple[str, Mapping[str, Any]]] = ()
+    _layout_made: Mapping[str, Any] | None = None
+
+    @property
+    def scenes(self) -> Sequence[tuple[str, Mapping[str, Any]]]:
+        """What our canvas draws of it; nothing of a figure that is plotly's alone, or is one by now."""
+        return self._scenes if self.layout.to_plotly_json() == self._layout_made else ()
+
+    def draw_as(self, scenes: Sequence[tuple[str, Mapping[str, Any]]]) -> "Figure":
+        """From now on a notebook shows these; returns the figure."""
+        self._scenes, self._layout_made = scenes, self.layout.to_plotly_json()
+        return self
 
     def _ipython_display_(self) -> None:
         from IPython.display import display  # noqa: PLC0415  # by which it has been called
 
+        drawn = html_of(self)
+        bundle = {"text/html": drawn, "text/plain": self._scenes[0][1]["title"]} if drawn else self._plotly()
+        display(bundle, raw=True)  # type: ignore[no-untyped-call]
+
+    def _plotly(self) -> dict[str, Any]:
         spare_nbformat()
-        display(self._repr_mimebundle_(), raw=True)  # type: ignore[no-untyped-call]
+        bundle: dict[str, Any] = self._repr_mimebundle_()
+        for spec in bundle.values():
+            if isinstance(spec, dict):
+                spec["config"] = {**spec.get("config", {}), "displayModeBar": False}
+        return bundle
 
 
 def figure_of(data: Sequence[Mapping[str, Any]], layout: Mapping[str, Any]) -> Figure:

@@ -32,6 +32,7 @@ from wavesim.view.tile_series import (
 )
 from wavesim.view.timeline_data import PanelParts, TimelineParts, timeline_parts
 from wavesim.view.timeline_layout import curve_series, layout_of
+from wavesim.view.timeline_scene import scene_of_timeline
 
 RASTER_WIDTH_FACTOR = 2  # picture pixels per screen pixel, for sharp edges on dense screens
 MIN_RASTER_HEIGHT = 500
@@ -54,12 +55,13 @@ def timeline(
 ) -> go.Figure:
     """A timeline of one trace, or of several under each other with the first as the baseline.
 
-    Up to 3,000 tiles in all are bars; more are one picture per panel, exact to the pixel.
+    A notebook draws it on the canvas of our widgets. Elsewhere up to 3,000 tiles in all are bars of plotly's;
+    more are one picture per panel, exact to the pixel.
     Raises `DescriptionError` for no or empty traces and an unknown theme.
     """
     parts = timeline_parts(traces, title=title, width=width, height=height)
-    update = timeline_update(parts, theme)
-    return figure_of(*update)
+    figure = figure_of(*timeline_update(parts, theme))
+    return figure.draw_as([("plans", scene_of_timeline(parts, title))])
 
 
 def timeline_update(parts: TimelineParts, theme: str | Theme = "light") -> FigureUpdate:

@@ -44,6 +44,7 @@ def scene_of_timeline(parts: TimelineParts, title: str | None = None) -> Props:
             for info, letter in zip(widest, letters, strict=True)
         ],
         "panels": [_panel(panel) for panel in parts.panels],
+        "curves": list(parts.curves),
     }
 
 

@@ -95,14 +95,18 @@ class DrawnWidget(LeavesPicture, anywidget.AnyWidget):
 
     def html(self) -> Markup:
         """A fragment that draws the widget in any page, with no kernel and no network."""
-        values = {name: getattr(self, name) for name in ("scene", *self.page_traits)}
+        return self.fragment({name: getattr(self, name) for name in ("scene", *self.page_traits)})
+
+    @classmethod
+    def fragment(cls, values: dict[str, Any]) -> Markup:
+        """The same of these values, without a widget."""
         data = script_json(values, default=_base64)
         name = f"wavesim-drawn-{next(_numbers)}"
         call = f"render({{ model: new PageModel({data}), el: document.getElementById('{name}') }});"
-        source = str(_script_of(type(self))).replace(HEARD, call)
+        source = str(_script_of(cls)).replace(HEARD, call)
         drawing = Markup(f"(() => {{\n{source}\n}})();")
         parts = (
-            element("style", Markup(_script_of(type(self), "_css"))),
+            element("style", Markup(_script_of(cls, "_css"))),
             element("div", id=name),
             element("script", drawing),
         )

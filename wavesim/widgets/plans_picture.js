@@ -35,7 +35,7 @@ function drawPlans(pen, view, layout) {
   drawAxis(pen, scene, layout.scale, layout.ground, layout.tops[0] + 24, span, pen.width < NARROW_PX);
   const places = panels.map((panel, index) =>
     drawPanel(pen, panel, scene, { top: layout.tops[index], span, row: layout.row, until }));
-  drawBusy(pen, panels, span, layout, until);
+  drawBusy(pen, panels.filter((_, index) => scene.curves?.includes(index) ?? true), span, layout, until);
   drawKey(pen, layout.side.left, layout.ground + groundPx(pen.width) - 10, legendEntries(scene, panels));
   return places;
 }

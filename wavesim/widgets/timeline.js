@@ -138,7 +138,7 @@ function drawRows(pen, panel, scene, place, until) {
   const { stage, row, span, issue, work, end } = panel.blocks;
   const gap = place.row >= 8 ? Math.min(4, place.row * 0.2) : place.row >= 3 ? 1 : 0;
   const radius = place.row >= 24 ? 6 : place.row >= 10 ? 2 : 0;
-  const edge = (index) => place.top + (place.row < 8 ? Math.round(index * place.row) : index * place.row);
+  const edge = (index) => (place.row < 8 ? Math.round(place.top + index * place.row) : place.top + index * place.row);
   const bar = (index, span, from, to, fill, style = {}) => {
     const height = Math.max(1, edge(index + span) - edge(index) - gap);
     const left = place.left + from * place.perNs;

@@ -30,3 +30,17 @@ def test_where_nbformat_is_not_installed_plotly_says_so():
         "try:\n    go.Figure().show('plotly_mimetype')\n"
         "except ValueError as error:\n    assert 'nbformat' in str(error)\nelse:\n    raise AssertionError\n"
     )
+
+
+def test_a_timeline_is_drawn_on_our_canvas_until_its_layout_is_changed_and_nothing_has_a_toolbar():
+    run(
+        "from wavesim import StreamSync, device, simulate, timeline, toy, zero_cost\n"
+        "trace = simulate(toy(), StreamSync(), device('toy'), zero_cost(toy(), 1000))\n"
+        "drawn = timeline(trace)\ndrawn._ipython_display_()\nassert 'render(' in found[0]['text/html']\n"
+        "assert 'Stream sync' in found[0]['text/plain']\n"
+        "import plotly.io\nplotly.io.renderers.default = 'plotly_mimetype'\n"
+        "drawn.update_layout(title='mine')\ndrawn._ipython_display_()\n"
+        "(spec,) = (value for value in found[1].values() if isinstance(value, dict))\n"
+        "assert spec['layout']['title']['text'] == 'mine'\n"
+        "assert spec['config']['displayModeBar'] is False\n"
+    )
