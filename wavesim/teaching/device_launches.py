@@ -7,11 +7,11 @@ long all takes; `family()` is a parent with two children and two tail launches, 
 from collections.abc import Sequence
 from typing import Any
 
+from wavesim.labs.device_launches.measured import shipped_launches
+from wavesim.labs.device_launches.uneven_work import LAUNCHERS, Launcher, UnevenWork
 from wavesim.safe_io.annotated import typed
 from wavesim.sim.streams.device_launch_engine import LaunchTimeline, simulate_launches
 from wavesim.sim.streams.device_launches import ChildLaunch, DeviceGrid, load_launch_machine
-from wavesim.sim.streams.measured_launches import shipped_launches
-from wavesim.sim.streams.uneven_work import LAUNCHERS, Launcher, UnevenWork
 from wavesim.teaching.shown import Shown
 from wavesim.widgets.stream_explorers import LaunchPicture
 

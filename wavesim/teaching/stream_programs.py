@@ -8,12 +8,12 @@ from itertools import combinations
 from typing import Any
 
 from wavesim.errors import DescriptionError, WavesimError
+from wavesim.labs.streams.examples import WHOLE_SM, SmallKernels, VectorAdd
+from wavesim.labs.streams.measured import compared, newest_run
 from wavesim.safe_io.annotated import typed
 from wavesim.safe_io.bounds import shown
 from wavesim.sim.streams.engine import simulate_streams
-from wavesim.sim.streams.examples import WHOLE_SM, SmallKernels, VectorAdd
 from wavesim.sim.streams.machine import StreamMachine, load_machine
-from wavesim.sim.streams.measured import compared, newest_run
 from wavesim.sim.streams.program import (
     CudaStream,
     Direction,

@@ -9,16 +9,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from wavesim.labs.device_launches.uneven_work import LAUNCHERS, Launcher, UnevenWork, nested
+from wavesim.labs.streams.examples import EXAMPLES, ISSUES, SmallKernels, VectorAdd, example
 from wavesim.safe_io.annotated import typed
 from wavesim.safe_io.bounds import whole
 from wavesim.sim.streams.device_launch_engine import LaunchTimeline, simulate_launches
 from wavesim.sim.streams.device_launches import DeviceGrid, LaunchMachine, load_launch_machine
 from wavesim.sim.streams.engine import simulate_streams
-from wavesim.sim.streams.examples import EXAMPLES, ISSUES, SmallKernels, VectorAdd, example
 from wavesim.sim.streams.machine import QUEUES, TEXTBOOK, StreamMachine, load_machine, machine_names
 from wavesim.sim.streams.program import StreamProgram
 from wavesim.sim.streams.timeline import StreamTimeline
-from wavesim.sim.streams.uneven_work import LAUNCHERS, Launcher, UnevenWork, nested
 from wavesim.view.streams_scene import scene_of_launches, scene_of_streams
 from wavesim.widgets.drawn import DrawnWidget
 from wavesim.widgets.explorer import Explorer, menu, require_offered, stops

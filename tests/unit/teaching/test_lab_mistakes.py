@@ -14,7 +14,7 @@ import wavesim.teaching
 import wavesim.widgets
 from wavesim import Block, RowMajor, SemaphoreSync, device, gpt3_mlp, simulate, toy, zero_cost
 from wavesim.errors import DescriptionError
-from wavesim.sim.streams.examples import SmallKernels
+from wavesim.labs.streams.examples import SmallKernels
 from wavesim.sm.loads import LoadLoop
 from wavesim.sm.machine import SmMachine, machine_of
 from wavesim.teaching import Prediction, check

@@ -1,8 +1,8 @@
 """The launch explorer's picture: the pool over time, calls that are lost, and grids by depth."""
 
+from wavesim.labs.device_launches.uneven_work import UnevenWork, nested
 from wavesim.sim.streams.device_launch_engine import simulate_launches
 from wavesim.sim.streams.device_launches import load_launch_machine
-from wavesim.sim.streams.uneven_work import UnevenWork, nested
 from wavesim.view.streams_scene import MOST_POINTS, scene_of_launches
 from wavesim.widgets import LaunchExplorer
 from wavesim.widgets.stream_explorers import NESTED, VIRTUALISED

@@ -3,8 +3,8 @@
 import pytest
 
 from wavesim import DescriptionError
+from wavesim.labs.streams.examples import EXAMPLES, VectorAdd, example
 from wavesim.sim.streams.engine import simulate_streams
-from wavesim.sim.streams.examples import EXAMPLES, VectorAdd, example
 from wavesim.sim.streams.machine import load_machine, machine_names
 from wavesim.view.streams_scene import scene_of_streams
 from wavesim.widgets.stream_explorers import SMALL_KERNELS, StreamsExplorer

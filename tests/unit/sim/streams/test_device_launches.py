@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wavesim.errors import DescriptionError
+from wavesim.labs.device_launches.uneven_work import LAUNCHERS, THREADS, UnevenWork, items_of, nested
 from wavesim.sim.streams.device_launch_engine import simulate_launches
 from wavesim.sim.streams.device_launches import STREAMS, ChildLaunch, DeviceGrid, load_launch_machine
-from wavesim.sim.streams.uneven_work import LAUNCHERS, THREADS, UnevenWork, items_of, nested
 
 US = 1_000
 FREE = load_launch_machine()

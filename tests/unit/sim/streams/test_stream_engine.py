@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wavesim.errors import DeadlockError
+from wavesim.labs.streams.examples import WHOLE_SM, SmallKernels, VectorAdd, example, join, priorities
 from wavesim.sim.streams.engine import simulate_streams
-from wavesim.sim.streams.examples import WHOLE_SM, SmallKernels, VectorAdd, example, join, priorities
 from wavesim.sim.streams.machine import load_machine
 from wavesim.sim.streams.program import (
     CudaStream,

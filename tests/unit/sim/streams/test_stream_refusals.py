@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from wavesim import DescriptionError
-from wavesim.sim.streams.examples import SmallKernels, VectorAdd, example
+from wavesim.labs.streams.examples import SmallKernels, VectorAdd, example
 from wavesim.sim.streams.machine import load_machine, machine_from
 from wavesim.sim.streams.program import CudaStream, HostThread, LaunchKernel, Memcpy, StreamProgram
 

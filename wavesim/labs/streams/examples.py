@@ -6,7 +6,7 @@ Sources: Professional CUDA C Programming, chapter 6; UIUC ECE 408, lecture 22. K
 known time, so that a timeline tells of streams and of nothing else.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -29,6 +29,7 @@ from wavesim.sim.streams.program import (
     SynchronizeDevice,
     WaitEvent,
 )
+from wavesim.sim.streams.stream_order import LEGACY
 
 Issue = Literal["depth-first", "breadth-first"]
 ISSUES: tuple[Issue, ...] = ("depth-first", "breadth-first")
@@ -68,13 +69,11 @@ class VectorAdd:
     def program(self, sm_count: int) -> StreamProgram:
         """The program for a GPU with so many SMs: a kernel fills half of them."""
         names = [f"s{number}" for number in range(self.streams)]
-        streams = [CudaStream(name, self.is_blocking) for name in names]
-        streams[-1] = replace(streams[-1], priority=self.last_priority)
         chunks = [self._steps(chunk, names[chunk % self.streams], sm_count) for chunk in range(self.chunks)]
         calls = in_order(chunks, self.issue, self.streams)
         memory = "pinned" if self.is_pinned else "pageable"
         name = f"vector add: {self.chunks} chunks on {self.streams} streams, {self.issue}, {memory}"
-        return StreamProgram(name, streams, [HostThread("host", [*calls, SynchronizeDevice()])])
+        return _by_one_thread(name, names, calls, is_blocking=self.is_blocking, last=self.last_priority)
 
     def _steps(self, chunk: int, stream: str, sm_count: int) -> list[HostCall]:
         first, upto = (ELEMENTS * end // self.chunks for end in (chunk, chunk + 1))
@@ -140,55 +139,53 @@ class SmallKernels:
         """The program; it is the same for GPUs of any size."""
         del sm_count
         names = [f"s{number}" for number in range(self.streams)]
-        chains = [
-            [self._kernel(chain, step, name) for step in range(self.kernels)]
+        chains: list[list[HostCall]] = [
+            [_small(f"k{chain}.{step}", name, self.kernel_ns) for step in range(self.kernels)]
             for chain, name in enumerate(names)
         ]
         if self.null_kernels:
             for chain, calls in enumerate(chains):
-                calls.insert(min(2, self.kernels), self._kernel(chain, "null", ""))
+                calls.insert(min(2, self.kernels), _small(f"k{chain}.null", ns=self.kernel_ns))
         calls = in_order(chains, self.issue, self.streams)
         kind = "blocking" if self.is_blocking else "non-blocking"
         null = ", and one each on the null stream" if self.null_kernels else ""
         name = f"{self.kernels} kernels on each of {self.streams} {kind} streams{null}, {self.issue}"
-        streams = [CudaStream(name, self.is_blocking) for name in names]
-        return StreamProgram(name, streams, [HostThread("host", [*calls, SynchronizeDevice()])])
+        return _by_one_thread(name, names, calls, is_blocking=self.is_blocking)
 
-    def _kernel(self, chain: int, step: int | str, stream: str) -> HostCall:
-        kernel = LaunchKernel(f"k{chain}.{step}", block_ns=self.kernel_ns, block=ONE_WARP)
-        return replace(kernel, stream=stream) if stream else kernel
+
+def _by_one_thread(
+    name: str, streams: Sequence[str], calls: Iterable[HostCall], *, is_blocking: bool = False, last: int = 0
+) -> StreamProgram:
+    """The calls, and at last a wait for all, by one host thread; `last` is the last stream's priority."""
+    made = [CudaStream(stream, is_blocking) for stream in streams]
+    made[-1] = replace(made[-1], priority=last)
+    return StreamProgram(name, made, [HostThread("host", [*calls, SynchronizeDevice()])])
+
+
+def _small(name: str, stream: str = LEGACY, ns: int = SMALL_NS) -> LaunchKernel:
+    return LaunchKernel(name, stream, block_ns=ns, block=ONE_WARP)
 
 
 @typed
 def priorities(sm_count: int, priority: int = -1) -> StreamProgram:
     """Two long kernels of three waves each on two streams, and a little later a short one with priority."""
-    streams = [CudaStream(name, is_blocking=False) for name in ("s0", "s1")]
-    streams.append(CudaStream("urgent", is_blocking=False, priority=priority))
     long = LaunchKernel("long0", "s0", 3 * sm_count, SMALL_NS, WHOLE_SM)
     urgent = LaunchKernel("urgent", "urgent", max(1, sm_count // 2), SMALL_NS // 2, WHOLE_SM)
-    other = replace(long, name="long1", stream="s1")
-    calls: list[HostCall] = [long, other, HostWork(LATER_NS), urgent, SynchronizeDevice()]
+    calls = (long, replace(long, name="long1", stream="s1"), HostWork(LATER_NS), urgent)
     name = f"a kernel of priority {priority} beside two long ones"
-    return StreamProgram(name, streams, [HostThread("host", calls)])
+    return _by_one_thread(name, ("s0", "s1", "urgent"), calls, last=priority)
 
 
 def join(sm_count: int, *, is_recorded_first: bool = True) -> StreamProgram:
     """A kernel that joins three streams by events; one that is recorded only later holds nothing back."""
     del sm_count
-    names = [f"s{number}" for number in range(3)]
-    first = [
-        LaunchKernel(f"k{n}", name, block_ns=SMALL_NS * (n + 1), block=ONE_WARP)
-        for n, name in enumerate(names)
-    ]
-    records = [RecordEvent(f"e{name}", name) for name in names]
-    waits = [WaitEvent(f"e{name}", "last") for name in names]
-    events: list[HostCall] = [*records, *waits]
-    if not is_recorded_first:
-        events = [*waits, *records]
-    joined = LaunchKernel("joined", "last", block_ns=SMALL_NS, block=ONE_WARP)
-    streams = [CudaStream(name, is_blocking=False) for name in (*names, "last")]
-    calls: list[HostCall] = [*first, *events, joined, SynchronizeDevice()]
-    return StreamProgram("three streams joined by events", streams, [HostThread("host", calls)])
+    names = ("s0", "s1", "s2")
+    first = [_small(f"k{n}", name, SMALL_NS * (n + 1)) for n, name in enumerate(names)]
+    records: list[HostCall] = [RecordEvent(f"e{name}", name) for name in names]
+    waits: list[HostCall] = [WaitEvent(f"e{name}", "last") for name in names]
+    events = records + waits if is_recorded_first else waits + records
+    calls = (*first, *events, _small("joined", "last"))
+    return _by_one_thread("three streams joined by events", (*names, "last"), calls)
 
 
 def host_functions(sm_count: int) -> StreamProgram:
@@ -196,27 +193,19 @@ def host_functions(sm_count: int) -> StreamProgram:
     del sm_count
     calls: list[HostCall] = []
     for name in ("s0", "s1"):
-        calls += [
-            LaunchKernel(f"k.{name}", name, block_ns=SMALL_NS, block=ONE_WARP),
-            LaunchHostFunction(f"f.{name}", name, SMALL_NS),
-            LaunchKernel(f"l.{name}", name, block_ns=SMALL_NS, block=ONE_WARP),
-        ]
-    streams = [CudaStream(name, is_blocking=False) for name in ("s0", "s1")]
-    return StreamProgram("host functions", streams, [HostThread("host", [*calls, SynchronizeDevice()])])
+        function = LaunchHostFunction(f"f.{name}", name, SMALL_NS)
+        calls += [_small(f"k.{name}", name), function, _small(f"l.{name}", name)]
+    return _by_one_thread("host functions", ("s0", "s1"), calls)
 
 
 def both_directions(sm_count: int) -> StreamProgram:
     """Two copies to the device and two back on four streams: one engine a direction, both at once."""
     del sm_count
-    names = [f"s{number}" for number in range(4)]
-    calls: list[HostCall] = [
-        Memcpy(f"{direction}{number}", direction, 16 * MB, names[number])
+    calls = [
+        Memcpy(f"{direction}{number}", direction, 16 * MB, f"s{number}")
         for number, direction in enumerate[Direction](("h2d", "h2d", "d2h", "d2h"))
     ]
-    streams = [CudaStream(name, is_blocking=False) for name in names]
-    return StreamProgram(
-        "copies in both directions", streams, [HostThread("host", [*calls, SynchronizeDevice()])]
-    )
+    return _by_one_thread("copies in both directions", [call.stream for call in calls], calls)
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ from copy import deepcopy
 import pytest
 
 from wavesim.errors import RecordingError
+from wavesim.labs.streams.examples import EXAMPLES
+from wavesim.labs.streams.measured import compared, from_first_kernel, load_measured, newest_run
 from wavesim.model.device import load
 from wavesim.sim.streams.engine import simulate_streams
-from wavesim.sim.streams.examples import EXAMPLES
 from wavesim.sim.streams.machine import FIGURES as FIGURE_NAMES
 from wavesim.sim.streams.machine import load_machine, machine_from
-from wavesim.sim.streams.measured import compared, from_first_kernel, load_measured, newest_run
 
 FIGURES = {
     "h2d_bytes_per_s": 50e9,
@@ -92,7 +92,7 @@ def test_of_the_shipped_run_nearly_all_programs_are_simulated_within_a_tenth():
     [
         (("format",), "other", "must be 'wavesim streams 1'"),
         (("device",), "cray", "cray"),
-        (("device",), 3, "device is 3; it is a text"),
+        (("device",), 3, "device is 3; write it as a text"),
         (("figures",), [], "figures must be a table"),
         (("figures", "has_copy_queues"), 1, "true or false"),
         (("figures", "h2d_bytes_per_s"), -1, "h2d_bytes_per_s is -1"),
@@ -102,8 +102,8 @@ def test_of_the_shipped_run_nearly_all_programs_are_simulated_within_a_tenth():
         (("programs", 0, "name"), "none", "no example is called 'none'"),
         (("programs", 0, "queues"), 33, "queues is 33"),
         (("programs", 0, "queues"), [8], "queues is"),
-        (("programs", 0, "rounds_ns"), [], "1 to 1000 times"),
-        (("programs", 0, "rounds_ns"), [0], "whole number from 1"),
+        (("programs", 0, "rounds_ns"), [], "times in rounds_ns is 0"),
+        (("programs", 0, "rounds_ns"), [0], "rounds_ns is 0; it must be an integer from 1"),
         (("programs", 0, "spans_ns", "k0"), [1], "no start and end"),
         (("programs", 0, "spans_ns", "zz"), [1, 2], "no start and end"),
     ],
@@ -122,5 +122,5 @@ def test_a_damaged_run_is_refused_in_one_line(tmp_path, run, where, value, words
 def test_what_is_no_json_is_refused(tmp_path):
     path = tmp_path / "run.json"
     path.write_text("[")
-    with pytest.raises(RecordingError, match="no run of the streams lab"):
+    with pytest.raises(RecordingError, match="not JSON"):
         load_measured(path)

@@ -12,13 +12,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any, get_args
 
+from wavesim.labs.device_launches.uneven_work import LAUNCHERS, MOST_ITEMS, THREADS, Launcher, UnevenWork
 from wavesim.safe_io.bounds import MOST_NS, bounded_text, real, shown, whole
 from wavesim.safe_io.documents import read_measured
 from wavesim.sim.streams.device_launch_engine import simulate_launches
 from wavesim.sim.streams.device_launches import LaunchMachine, load_launch_machine
-from wavesim.sim.streams.uneven_work import LAUNCHERS, MOST_ITEMS, THREADS, Launcher, UnevenWork
 
-FILE = Path(__file__).with_name("device_launches.json")
+FILE = Path(__file__).with_suffix(".json")
 MOST_BYTES, MOST_ROWS, MOST_ROUNDS = 4_000_000, 1_000, 10_000
 OF_CALLS = "fire-and-forget"  # the stream whose figures the machine has
 FIGURES = ("call_ns", "start_ns", "latency_ns")

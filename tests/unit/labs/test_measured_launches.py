@@ -5,7 +5,7 @@ import json
 import pytest
 
 from wavesim.errors import RecordingError
-from wavesim.sim.streams.measured_launches import read_launches, shipped_launches
+from wavesim.labs.device_launches.measured import read_launches, shipped_launches
 from wavesim.teaching.device_launches import uneven
 
 CALLS = [{"call_ns": ns, "start_ns": 700.0, "latency_ns": 6_000} for ns in (900.0, 1_000.0, 1_400.0)]

@@ -4,19 +4,17 @@ Example: a run times "vector add, depth-first" and calibrates the machine; on th
 says how many percent more or less it would take. Without a file in `runs/` nothing has been measured.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from wavesim.errors import RecordingError
+from wavesim.labs.streams.examples import EXAMPLES, StreamExample
 from wavesim.model import device as devices
-from wavesim.safe_io.bounds import MOST_NS, shown
-from wavesim.safe_io.reading import read_text
+from wavesim.safe_io.bounds import MOST_NS, bounded_text, shown, whole
+from wavesim.safe_io.documents import read_measured
 from wavesim.sim.streams.engine import simulate_streams
-from wavesim.sim.streams.examples import EXAMPLES, StreamExample
 from wavesim.sim.streams.machine import QUEUES, StreamMachine, machine_from
 from wavesim.sim.streams.timeline import StreamTimeline
 
@@ -114,71 +112,41 @@ def from_first_kernel(timeline: StreamTimeline) -> Spans:
 
 def load_measured(path: str | Path) -> MeasuredStreams:
     """A run's file. Raises `RecordingError`: names file and field."""
-    try:
-        value = json.loads(read_text(path, MOST_BYTES))
-        return _measured(value)
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
-        told = f"{error} is missing" if isinstance(error, KeyError) else " ".join(str(error).split())
-        raise RecordingError(f"{path}: {told}; it is no run of the streams lab, or a damaged one") from None
+    return read_measured(Path(path), MOST_BYTES, "the streams lab", _measured)
 
 
 def _measured(value: Any) -> MeasuredStreams:
     if value["format"] != FORMAT:
         raise ValueError(f"format is {shown(value['format'])} and must be {FORMAT!r}")
-    device = devices.load(devices.catalogue_name(_text(value, "device")))
-    name, date = device.name, _text(value, "date")
-    source = f"measured on one {name.upper()}, {date[:10]}"
-    machine = machine_from(name, device, {**_figures(value["figures"]), "source": source})
-    programs = value["programs"]
-    if not isinstance(programs, list) or len(programs) > MOST_PROGRAMS:
+    device = devices.load(devices.catalogue_name(bounded_text("device", value["device"])))
+    date, figures, programs = bounded_text("date", value["date"]), value["figures"], value["programs"]
+    if type(figures) is not dict:
+        raise ValueError("figures must be a table")
+    if type(has_queues := figures.get("has_copy_queues", False)) is not bool:
+        raise ValueError(f"figures: has_copy_queues is {shown(has_queues)}; it is true or false")
+    if type(programs) is not list or len(programs) > MOST_PROGRAMS:
         raise ValueError(f"programs must be a list of at most {MOST_PROGRAMS}")
-    read = tuple(_program(program, number) for number, program in enumerate(programs))
-    return MeasuredStreams(machine, date, _text(value, "commit"), read)
+    source = f"measured on one {device.name.upper()}, {date[:10]}"
+    machine = machine_from(device.name, device, {**figures, "source": source})
+    read = tuple(_program(program, f"programs[{number}]") for number, program in enumerate(programs))
+    return MeasuredStreams(machine, date, bounded_text("commit", value["commit"]), read)
 
 
-def _figures(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ValueError("figures must be a table")  # noqa: TRY004  # bad data, not a bad call
-    if not isinstance(value.get("has_copy_queues", False), bool):
-        told = shown(value["has_copy_queues"])
-        raise ValueError(f"figures: has_copy_queues is {told}; it is true or false")  # noqa: TRY004
-    return value
-
-
-def _program(value: Any, number: int) -> MeasuredProgram:
+def _program(value: Any, place: str) -> MeasuredProgram:
     known = {entry.name: entry for entry in EXAMPLES}
-    name = _text(value, "name")
+    name, queues = bounded_text(f"{place}: name", value["name"]), value["queues"]
     if name not in known:
-        raise ValueError(f"programs[{number}]: no example is called {shown(name)}")
-    rounds = value["rounds_ns"]
-    if not isinstance(rounds, list) or not 1 <= len(rounds) <= MOST_ROUNDS:
-        raise ValueError(f"programs[{number}]: rounds_ns must hold 1 to {MOST_ROUNDS} times")
-    times = tuple(_time(entry, 1, f"programs[{number}]: rounds_ns") for entry in rounds)
-    spans = {
-        str(operation): tuple(_time(entry, -MOST_NS, f"programs[{number}]: {operation}") for entry in span)
-        for operation, span in dict(value["spans_ns"]).items()
-    }
-    example = replace(known[name], queues=_queues(value["queues"], number))
+        raise ValueError(f"{place}: no example is called {shown(name)}")
+    if queues not in QUEUES:
+        raise ValueError(f"{place}: queues is {shown(queues)}; it is one of {QUEUES}")
+    whole(f"{place}: times in rounds_ns", len(value["rounds_ns"]), 1, MOST_ROUNDS)
+    times = tuple(whole(f"{place}: rounds_ns", entry, 1, MOST_NS) for entry in value["rounds_ns"])
+    example = replace(known[name], queues=queues)
     names = {entry.name for entry in example.make(1).operations}
-    for operation, span in spans.items():
+    spans: dict[str, tuple[int, int]] = {}
+    for operation, span in value["spans_ns"].items():
         if operation not in names or len(span) != 2:
-            raise ValueError(f"programs[{number}]: spans_ns of {shown(operation)} is no start and end of it")
-    return MeasuredProgram(example, times, {name: (span[0], span[1]) for name, span in spans.items()})
-
-
-def _queues(value: Any, number: int) -> int:
-    if value not in QUEUES:
-        raise ValueError(f"programs[{number}]: queues is {shown(value)}; it is one of {QUEUES}")
-    return int(value)
-
-
-def _text(value: Any, name: str) -> str:
-    if not isinstance(value[name], str):
-        raise ValueError(f"{name} is {shown(value[name])}; it is a text")  # noqa: TRY004
-    return str(value[name])
-
-
-def _time(value: Any, least: int, where: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= MOST_NS:
-        raise ValueError(f"{where} holds {shown(value)}; it is a whole number from {least} to {MOST_NS}")
-    return value
+            raise ValueError(f"{place}: spans_ns of {shown(operation)} is no start and end of it")
+        start, end = (whole(f"{place}: {operation}", entry, -MOST_NS, MOST_NS) for entry in span)
+        spans[operation] = (start, end)
+    return MeasuredProgram(example, times, spans)
