@@ -242,7 +242,7 @@ class SeveralGpus(OnTheGpu):
     """
 
     def times(self, fields: Fields, device: Device) -> Mapping[str, int] | None:
-        from wavesim.sim.peers.prediction import TRIED, product_forecast  # noqa: PLC0415  # needs simpy
+        from wavesim.predict.peer_forecast import TRIED, product_forecast  # noqa: PLC0415  # needs simpy
 
         collective = Collective(fields["collective"])
         host = Host(len(fields.get("devices", (0, 1))), load_link(device.name), {"gemm": collective})

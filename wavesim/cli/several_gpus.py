@@ -38,7 +38,7 @@ def simulate_several(description: Description, options: argparse.Namespace) -> i
 
 def compare_several(description: Description, options: argparse.Namespace) -> int:
     """Several ways, `--way` or all."""
-    from wavesim.sim.peers.prediction import TRIED
+    from wavesim.predict.peer_forecast import TRIED
 
     words = TRIED if options.way is None else listed("way", options.way, MOST_COMPARED)
     return _run(description, options, tuple(words), TileSync())
@@ -46,7 +46,7 @@ def compare_several(description: Description, options: argparse.Namespace) -> in
 
 def predict_several(description: Description, options: argparse.Namespace) -> int:
     """All ways; the best is named."""
-    from wavesim.sim.peers.prediction import TRIED
+    from wavesim.predict.peer_forecast import TRIED
 
     return _run(description, options, TRIED, TileSync())
 
@@ -60,7 +60,7 @@ def _run(
     both_shots: bool = True,
     is_one: bool = False,
 ) -> int:
-    from wavesim.sim.peers.prediction import forecast, history_text
+    from wavesim.predict.peer_forecast import forecast, history_text
 
     host = description.host
     assert host is not None

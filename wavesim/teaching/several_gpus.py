@@ -4,6 +4,7 @@ Example: `measured()` is the table of the GEMM, of NCCL's all-reduce and of both
 `simulated("stores", 2048)` is one of wavesim's ways on the same product.
 """
 
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,10 @@ from typing import Any
 import wavesim.recordings
 from wavesim.model.device import default_device
 from wavesim.model.link import Link, load_link
+from wavesim.predict.peer_forecast import PeerForecast, forecast, one_gemm
 from wavesim.safe_io.annotated import typed
-from wavesim.sim.peers.prediction import PeerForecast, forecast, one_gemm
+from wavesim.safe_io.documents import read_toml
 from wavesim.sim.peers.simulation import simulate_peers
-from wavesim.sim.peers.two_gpu_tables import measured_on, measured_tables
 from wavesim.sim.peers.way import PeerWay, parse_way
 from wavesim.teaching.shown import Shown
 from wavesim.trace.trace import Trace
@@ -25,11 +26,19 @@ COLUMNS, DEPTH = 12_288, 6_144  # of the measured product
 RECORDING = Path(wavesim.recordings.__file__).parent / "two-gpus" / "calls" / "stores-2048.npz"
 ROWS, SHARE, MOST_US = 2_048, 0.85, 490  # of the exercises
 RECORDED_SIZE = (2048, 8192, 4096)  # m, n, k of its product
+TABLES = Path(__file__).with_suffix(".toml")
 
 
 def link() -> Link:
     """Between two of the usual device."""
     return load_link(default_device().name)
+
+
+@cache
+def _rows(name: str) -> Sequence[Mapping[str, int]]:
+    """The rows of a measured table, by column, in us."""
+    table = read_toml(TABLES)[name]
+    return [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
 
 
 def measured() -> Shown:
@@ -40,7 +49,7 @@ def measured() -> Shown:
             *(f"{row[name]:,}" for name in ("gemm", "all_reduce", "sequence")),
             f"{row['sequence'] / max(row['gemm'], row['all_reduce']):.2f}",
         )
-        for row in measured_tables()["sequence"]
+        for row in _rows("sequence")
     ]
     return Shown(("M", "GEMM, µs", "all-reduce, µs", "in a row, µs", "at best, times"), tuple(cells))
 
@@ -53,14 +62,14 @@ def in_chunks() -> Shown:
             f"{row['m']:,} x {row['k']:,} x {row['n']:,}",
             *(f"{row['sequence'] / row[name]:.2f}" for name in names),
         )
-        for row in measured_tables()["chunks"]
+        for row in _rows("chunks")
     ]
     return Shown(("M x K x N", "2 chunks, times", "4 chunks", "8 chunks"), tuple(cells))
 
 
 def source() -> str:
     """Where the measured tables come from."""
-    return measured_on()
+    return str(read_toml(TABLES)["source"])
 
 
 @typed
@@ -113,7 +122,7 @@ def late(us: int, limit_us: int = 10_000) -> int:
 
 def _limit(_: float) -> dict[str, Any]:
     """What hiding all of the all-reduce would gain at 2,048 rows, from the measured table."""
-    row = next(row for row in measured_tables()["sequence"] if row["m"] == ROWS)
+    row = next(row for row in _rows("sequence") if row["m"] == ROWS)
     taken = row["sequence"]
     nothing = taken / (row["gemm"] + row["all_reduce"])
     return {

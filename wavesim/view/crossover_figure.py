@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import plotly.graph_objects as go
 
 from wavesim.errors import DescriptionError
+from wavesim.predict.peer_crossover import PeerCrossover
 from wavesim.safe_io.escaping import Markup
-from wavesim.sim.peers.dispatch import PeerCrossover
 from wavesim.view.canvas import Props, axis, base_layout, heading, note
 from wavesim.view.figure import figure_of
 from wavesim.view.theme import Theme, find_theme

@@ -9,8 +9,8 @@ from typing import Any
 
 from wavesim.model.device import default_device
 from wavesim.model.link import load_link
+from wavesim.predict.peer_forecast import one_gemm
 from wavesim.safe_io.annotated import typed
-from wavesim.sim.peers.prediction import one_gemm
 from wavesim.sim.peers.simulation import simulate_peers
 from wavesim.sim.peers.way import PeerWay, parse_way
 from wavesim.view.peer_scene import scene_of_peers

@@ -11,8 +11,8 @@ import numpy as np
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
-from wavesim.sim.peers.tiles import split_of
 from wavesim.work.gemm import Gemm
+from wavesim.workloads.tried_tiles import split_of
 from wavesim_gpu.cusync.sync_state import SyncState
 from wavesim_gpu.driver.compiler import Build
 from wavesim_gpu.driver.device import query, require_cupy

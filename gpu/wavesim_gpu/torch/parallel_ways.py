@@ -18,8 +18,8 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from wavesim.errors import DescriptionError, DeviceError
-from wavesim.sim.peers.tiles import split_of
 from wavesim.work.collective import Collective
+from wavesim.workloads.tried_tiles import split_of
 from wavesim_gpu.driver.device import query
 from wavesim_gpu.kernels.gemm.sm90.parameters import ALIGNMENT
 from wavesim_gpu.peers.choice import (

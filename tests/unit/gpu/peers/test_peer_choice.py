@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from wavesim.sim.peers.tiles import split_of
+from wavesim.workloads.tried_tiles import split_of
 from wavesim_gpu.peers.choice import (
     FUSED,
     HALVES,

@@ -7,8 +7,8 @@ where 8 and 16 SMs add; of each way the fastest is compared with the libraries, 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from wavesim.sim.peers.tiles import split_of, tiles_tried
 from wavesim.work.collective import Collective
+from wavesim.workloads.tried_tiles import split_of, tiles_tried
 from wavesim_gpu.peers.options import EXCHANGING, CallOptions, options_named
 from wavesim_gpu.peers.problem import SharedGemm, in_halves
 

@@ -19,15 +19,15 @@ from wavesim.plan.policy import Policy
 from wavesim.safe_io.documents import read_toml
 from wavesim.sim.peers.program import PeerTimes
 from wavesim.sim.peers.simulation import TILES_ALONE, best_gemm, simulate_peers, times_of
-from wavesim.sim.peers.tiles import split_of, tiles_tried
 from wavesim.sim.peers.way import PeerWay, parse_way
 from wavesim.trace.trace import Trace
 from wavesim.work.collective import ELEMENT_BYTES
 from wavesim.work.collective.host import Host
 from wavesim.work.gemm import Gemm
 from wavesim.workloads.hopper import TILE_K, Tile, block_of
+from wavesim.workloads.tried_tiles import split_of, tiles_tried
 
-SCORES, REGISTERED = (Path(__file__).with_name(name) for name in ("scores.toml", "registered.toml"))
+SCORES, REGISTERED = (Path(__file__).with_name(f"peer_{name}.toml") for name in ("scores", "registered"))
 BASELINE = PeerWay("sequence")
 TRIED = (
     *("one-shot", "two-shot", "chunks:2", "chunks:4"),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
-from wavesim.sim.peers.prediction import BASELINE, PeerForecast, past_tiles, product_forecast
+from wavesim.predict.peer_forecast import BASELINE, PeerForecast, past_tiles, product_forecast
 from wavesim.work.collective.host import Host
 
 LEAST_M, MOST_M = 1, 16_384

@@ -11,7 +11,7 @@ from wavesim.model.device import load
 from wavesim.model.link import load_link
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
-from wavesim.sim.peers.prediction import forecast, one_gemm
+from wavesim.predict.peer_forecast import forecast, one_gemm
 from wavesim.sim.peers.simulation import best_gemm
 from wavesim.work.collective import Collective
 from wavesim.work.collective.host import Host
