@@ -25,7 +25,7 @@ from wavesim.workloads.catalogue import parse_tile
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wavesim.predict.peer_crossover import PeerCrossover
+    from wavesim.predict.peer_ways import PeerCrossover
     from wavesim.tuning.crossover.crossing import Crossover
     from wavesim.tuning.crossover.family import KernelFamily
     from wavesim.tuning.crossover.gains import ComparedPlan
@@ -187,8 +187,8 @@ def _document(crossover: "Crossover", table: list[dict[str, Any]]) -> dict[str, 
 def run_over_gpus(options: argparse.Namespace, rows: tuple[int, int]) -> int:
     """Prints the tables, and writes the page and the ranges as JSON where asked."""
     from wavesim.model.link import load_link
-    from wavesim.predict.peer_crossover import WAYS, peer_crossover, text_of
     from wavesim.predict.peer_forecast import history_text
+    from wavesim.predict.peer_ways import WAYS, peer_crossover, text_of
     from wavesim.work.collective import Collective
     from wavesim.work.collective.host import Host
 

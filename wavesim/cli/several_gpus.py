@@ -60,11 +60,11 @@ def _run(
     both_shots: bool = True,
     is_one: bool = False,
 ) -> int:
-    from wavesim.predict.peer_forecast import forecast, history_text
+    from wavesim.predict.peer_forecast import forecast_ways, history_text
 
     host = description.host
     assert host is not None
-    result = forecast(
+    result = forecast_ways(
         description.pipeline,
         host,
         description.device,

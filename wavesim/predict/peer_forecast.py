@@ -92,7 +92,7 @@ class PeerForecast:
         return (self.baseline.time_ns - time.time_ns) / hideable if hideable > 0 else 0.0
 
 
-def forecast(
+def forecast_ways(
     pipeline: Pipeline,
     host: Host,
     device: Device,
@@ -144,7 +144,9 @@ def product_forecast(
     ours = [word for word in ways if not parse_way(word).is_library]
     forecasts = [
         # A library chooses its tiles by itself.
-        forecast(one_gemm(*size, device, tile), host, device, ours if number else ways, both_shots=both_shots)
+        forecast_ways(
+            one_gemm(*size, device, tile), host, device, ours if number else ways, both_shots=both_shots
+        )
         for number, tile in enumerate(tiles_tried(size[0]))
     ]
     first, fastest = forecasts[0], dict[str, PeerTime]()

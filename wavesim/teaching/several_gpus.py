@@ -12,7 +12,7 @@ from typing import Any
 import wavesim.recordings
 from wavesim.model.device import default_device
 from wavesim.model.link import Link, load_link
-from wavesim.predict.peer_forecast import PeerForecast, forecast, one_gemm
+from wavesim.predict.peer_forecast import PeerForecast, forecast_ways, one_gemm
 from wavesim.safe_io.annotated import typed
 from wavesim.safe_io.documents import read_toml
 from wavesim.sim.peers.simulation import simulate_peers
@@ -79,7 +79,7 @@ def simulated(way: str, m: int, gpus: int = 2, speed: float = 1.0) -> PeerForeca
     device = default_device()
     carrier = link() if speed == 1.0 else link().scaled(speed)
     host = Host(gpus, carrier, {"gemm": Collective()})
-    return forecast(one_gemm(m, COLUMNS, DEPTH, device), host, device, (way,), both_shots=False)
+    return forecast_ways(one_gemm(m, COLUMNS, DEPTH, device), host, device, (way,), both_shots=False)
 
 
 @cache

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import plotly.graph_objects as go
 
 from wavesim.errors import DescriptionError
-from wavesim.predict.peer_crossover import PeerCrossover
+from wavesim.predict.peer_ways import PeerCrossover
 from wavesim.safe_io.escaping import Markup
 from wavesim.view.canvas import Props, axis, base_layout, heading, note
 from wavesim.view.figure import figure_of

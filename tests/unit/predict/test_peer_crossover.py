@@ -5,7 +5,7 @@ import json
 import pytest
 
 from wavesim.cli.command_line import main
-from wavesim.predict.peer_crossover import PeerCrossover, WaysAtM, text_of
+from wavesim.predict.peer_ways import PeerCrossover, WaysAtM, text_of
 from wavesim.view.crossover_figure import times_as_fast_over_rows
 
 

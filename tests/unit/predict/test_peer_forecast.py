@@ -11,7 +11,7 @@ from wavesim.model.device import load
 from wavesim.model.link import load_link
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
-from wavesim.predict.peer_forecast import forecast, one_gemm
+from wavesim.predict.peer_forecast import forecast_ways, one_gemm
 from wavesim.sim.peers.simulation import best_gemm
 from wavesim.work.collective import Collective
 from wavesim.work.collective.host import Host
@@ -40,7 +40,7 @@ kind = "all-reduce"
 
 
 def test_tiles_that_leave_as_they_are_made_beat_one_after_the_other_where_the_product_is_large():
-    found = forecast(one_gemm(1024, 4096, 2048, DEVICE), HOST, DEVICE, ("chunks:4", "stores"))
+    found = forecast_ways(one_gemm(1024, 4096, 2048, DEVICE), HOST, DEVICE, ("chunks:4", "stores"))
     words = [one.word for one in found.times]
     assert words == ["sequence", "chunks:4", "stores", "stores one-shot"]
     assert found.best.way.method == "stores"
@@ -51,15 +51,15 @@ def test_tiles_that_leave_as_they_are_made_beat_one_after_the_other_where_the_pr
 def test_a_slower_link_hides_less():
     slow = Host(2, load_link("h200").scaled(0.25), HOST.collectives)
     one = one_gemm(1024, 4096, 2048, DEVICE)
-    fast, slowed = (forecast(one, host, DEVICE, ("stores",), both_shots=False) for host in (HOST, slow))
+    fast, slowed = (forecast_ways(one, host, DEVICE, ("stores",), both_shots=False) for host in (HOST, slow))
     assert slowed.times[1].time_ns > fast.times[1].time_ns
     assert slowed.times[0].time_ns > fast.times[0].time_ns
 
 
 def test_a_measured_kernel_time_is_what_the_baseline_takes():
     one = one_gemm(512, 2048, 2048, DEVICE)
-    plain = forecast(one, HOST, DEVICE, ())
-    slower = forecast(one, HOST, DEVICE, (), kernel_ns={"gemm": 200_000})
+    plain = forecast_ways(one, HOST, DEVICE, ())
+    slower = forecast_ways(one, HOST, DEVICE, (), kernel_ns={"gemm": 200_000})
     assert slower.baseline.time_ns - 200_000 < plain.baseline.time_ns
 
 
@@ -76,7 +76,7 @@ def test_a_chain_of_gemm_all_reduce_norm_and_gemm_is_compared_too():
     chain = Pipeline(
         "chain", [gemm, norm, after], [Dependency(norm[x, y], [gemm[:, y]]), Dependency(after[x, y], [needs])]
     )
-    found = forecast(chain, HOST, DEVICE, ("stores", "stores:8"))
+    found = forecast_ways(chain, HOST, DEVICE, ("stores", "stores:8"))
     assert found.speedup(found.best) > 1.0
 
 
