@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from wavesim.widgets.comparison_view import ComparisonView as ComparisonView
     from wavesim.widgets.decode_what_if import DecodeWhatIf as DecodeWhatIf
     from wavesim.widgets.dependency_explorer import DependencyExplorer as DependencyExplorer
+    from wavesim.widgets.experts_what_if import ExpertsWhatIf as ExpertsWhatIf
     from wavesim.widgets.layer_what_if import LayerWhatIf as LayerWhatIf
     from wavesim.widgets.peer_explorer import PeerExplorer as PeerExplorer
     from wavesim.widgets.place_explorer import PlaceExplorer as PlaceExplorer
@@ -27,6 +28,7 @@ else:
         "ComparisonView": "wavesim.widgets.comparison_view",
         "DecodeWhatIf": "wavesim.widgets.decode_what_if",
         "DependencyExplorer": "wavesim.widgets.dependency_explorer",
+        "ExpertsWhatIf": "wavesim.widgets.experts_what_if",
         "LatencyExplorer": "wavesim.widgets.sm_explorers",
         "LaunchExplorer": "wavesim.widgets.stream_explorers",
         "LayerWhatIf": "wavesim.widgets.layer_what_if",

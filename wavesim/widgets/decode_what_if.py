@@ -15,14 +15,10 @@ from wavesim.plan.megakernel import CHUNK_BYTES, Megakernel
 from wavesim.plan.plan import Plan
 from wavesim.plan.policy import GridSync
 from wavesim.plan.sync import Semaphores
-from wavesim.safe_io.escaping import element
 from wavesim.sim.streamed_run import layer_ns, simulate_megakernel, stage_reports
 from wavesim.trace.trace import Trace
-from wavesim.view.timeline_data import timeline_parts
-from wavesim.view.timeline_scene import scene_of_timeline
-from wavesim.widgets.drawn import PlansPicture
-from wavesim.widgets.explorer import Explorer, menu, require_start_values, stops
-from wavesim.widgets.words import Words
+from wavesim.widgets.explorer import menu, stops
+from wavesim.widgets.plans_what_if import PlansWhatIf
 from wavesim.workloads.decode_steps import decode_step
 from wavesim.workloads.models import layered_models
 
@@ -57,50 +53,39 @@ class DecodeScenario:
         return replace(trace, header=replace(trace.header, plan_label=label))
 
 
-class DecodeWhatIf(Explorer):
-    """The explorer. Keyword arguments are the start values of its controls, by `DecodeScenario`'s names.
+class DecodeWhatIf(PlansWhatIf):
+    """The ring that the controls say, above the least."""
 
-    Raises `DescriptionError` if the start values cannot run.
-    """
+    scenario_type = DecodeScenario
 
-    kinds = (PlansPicture,)
+    def _controls(self, first: DecodeScenario) -> tuple[Any, ...]:
+        return (
+            {
+                "model": menu("Model", layered_models(), first.model),
+                "batch": stops("Sequences", BATCHES, first.batch),
+                "cached": stops("Keys cached", CACHED, first.cached),
+                "sms": stops("SMs", SMS, first.sms),
+                "ring_kb": stops("Ring of an SM (KB)", RINGS_KB, first.ring_kb),
+            },
+        )
 
-    def __init__(self, **start: Any) -> None:
-        require_start_values("DecodeWhatIf", DecodeScenario, start)
-        first = DecodeScenario(**start)
-        self.finding, self.costs = Words(), Words()
-        controls = {
-            "model": menu("Model", layered_models(), first.model),
-            "batch": stops("Sequences", BATCHES, first.batch),
-            "cached": stops("Keys cached", CACHED, first.cached),
-            "sms": stops("SMs", SMS, first.sms),
-            "ring_kb": stops("Ring of an SM (KB)", RINGS_KB, first.ring_kb),
-        }
-        super().__init__(controls, above=[self.finding], below=[self.costs])
-
-    @property
-    def scenario(self) -> DecodeScenario:
-        """What the controls say."""
-        return DecodeScenario(**self.values)
-
-    def _scenes(self) -> Sequence[dict[str, Any]]:
+    def _timelines(self) -> Sequence[Trace]:
         scenario = self.scenario
         self.trace = scenario.trace(scenario.ring_kb * 1024)
         self.short = scenario.trace(LEAST_CHUNKS * CHUNK_BYTES)
-        return [scene_of_timeline(timeline_parts([self.trace, self.short]))]
+        return self.trace, self.short
 
-    def _say(self) -> None:
+    def _words(self) -> tuple[str, str]:
         reports = stage_reports(self.trace)[-len(stage_reports(self.trace)) // LAYERS :]
         roof_ns = max(1, sum(report.roof_ns for report in reports))
         times = [layer_ns(trace) for trace in (self.trace, self.short)]
         slowest = max(reports, key=lambda report: report.time_ns - report.roof_ns)
         beyond = (slowest.time_ns - slowest.roof_ns) / 1e3
-        words = (
+        finding = (
             f"A layer takes {times[0] / 1e3:,.1f} µs, {times[0] / roof_ns:.2f} times one read of its bytes "
             f"({roof_ns / 1e3:,.1f} µs); with {LEAST_CHUNKS * CHUNK_BYTES // 1024} KB ahead "
             f"{times[1] / 1e3:,.1f} µs. "
             f"Most is lost in {slowest.stage.rpartition('_')[0]}: {beyond:,.1f} µs beyond its read."
         )
-        self.finding.value = element("div", words, role="status", aria_live="polite")
         source = "with constants fitted to our kernel's steps of one sequence (docs/mechanisms.md)"
-        self.costs.value = element("p", f"Simulated on {default_device().name}, {source}.")
+        return finding, f"Simulated on {default_device().name}, {source}."

@@ -23,20 +23,13 @@ from wavesim.codegen.edge_policies import (
 from wavesim.model import device as devices
 from wavesim.model.device import Device, default_device
 from wavesim.model.pipeline import Pipeline
-from wavesim.model_time.model_pass import layer_costs
 from wavesim.plan.order import Order, Reversed, RowMajor
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan, StreamSync
 from wavesim.predict.known_costs import KnownCosts
-from wavesim.predict.prediction import improvement_points
-from wavesim.safe_io.escaping import element
-from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
-from wavesim.view.timeline_data import timeline_parts
-from wavesim.view.timeline_scene import scene_of_timeline
-from wavesim.widgets.drawn import PlansPicture
-from wavesim.widgets.explorer import Explorer, menu, require_start_values
-from wavesim.widgets.words import Words
+from wavesim.widgets.explorer import menu
+from wavesim.widgets.plans_what_if import PlansWhatIf, instead_of, simulated_plans
 from wavesim.workloads.layer_backends import with_backends
 from wavesim.workloads.layers import CHAINS, chain_of, transformer_layer
 from wavesim.workloads.models import layered_models
@@ -114,12 +107,8 @@ class LayerAnswer:
 
 def layer_answer(scenario: LayerScenario) -> LayerAnswer:
     """Simulates both plans. Raises `DescriptionError` or `DeadlockError` where they cannot run."""
-    pipeline, device = scenario.pipeline, scenario.used_device
-    costs = layer_costs(pipeline, device)
-    stream, chosen = (
-        simulate(pipeline, plan, device, costs.of_plan(pipeline, plan, device))
-        for plan in (scenario.baseline, scenario.plan)
-    )
+    plans = (scenario.baseline, scenario.plan)
+    (stream, chosen), costs = simulated_plans(scenario.pipeline, plans, scenario.used_device)
     return LayerAnswer(scenario, stream, chosen, costs)
 
 
@@ -145,18 +134,13 @@ def _ordered(plan: Plan, pipeline: Pipeline, word: str) -> Plan:
     return replace(plan, orders={"attention": ATTENTION_ORDERS[word]}) if has_attention else plan
 
 
-class LayerWhatIf(Explorer):
-    """The explorer. Keyword arguments are the start values of its controls, by `LayerScenario`'s names.
+class LayerWhatIf(PlansWhatIf):
+    """The plan that the controls say, below stream sync."""
 
-    Raises `DescriptionError` or `DeadlockError` if the start values cannot run.
-    """
+    scenario_type = LayerScenario
 
-    kinds = (PlansPicture,)
-
-    def __init__(self, **start: Any) -> None:
-        require_start_values("LayerWhatIf", LayerScenario, start)
-        first = LayerScenario(**start)
-        self.finding, self.costs, self.edges = Words(), Words(), ipywidgets.GridBox()
+    def _controls(self, first: LayerScenario) -> tuple[Any, ...]:
+        self.edges = ipywidgets.GridBox()
         self.edges.add_class("wavesim-controls")
         controls = {
             "model": menu("Model", layered_models(), first.model),
@@ -167,7 +151,7 @@ class LayerWhatIf(Explorer):
             "attention_order": menu("Attention", ATTENTION_ORDERS, first.attention_order),
         }
         self._offer_edges(first, chosen_edges(first.pipeline, first.edges))
-        super().__init__(controls, beside=[self.edges], above=[self.finding], below=[self.costs])
+        return controls, self.edges
 
     @property
     def scenario(self) -> LayerScenario:
@@ -179,9 +163,9 @@ class LayerWhatIf(Explorer):
         """The policy of each edge; "" as the plan has it."""
         return {edge.description: edge.value for edge in self.edges.children}
 
-    def _scenes(self) -> Sequence[dict[str, Any]]:
-        self.answer: LayerAnswer = layer_answer(self.scenario)
-        return [scene_of_timeline(timeline_parts([self.answer.stream, self.answer.chosen]))]
+    def _timelines(self) -> Sequence[Trace]:
+        self.answer = layer_answer(self.scenario)
+        return self.answer.stream, self.answer.chosen
 
     def _follow(self, change: Any) -> None:
         """Offers the edges of another pipeline or plan; what was chosen stays where it is still offered."""
@@ -205,17 +189,12 @@ class LayerWhatIf(Explorer):
             menus[-1].observe(self._changed, "value")
         self.edges.children = tuple(menus)
 
-    def _say(self) -> None:
+    def _words(self) -> tuple[str, str]:
         stream, chosen = self.answer.stream, self.answer.chosen
-        points = improvement_points(chosen.time_ns, stream.time_ns)
         asked = self.answer.scenario
         own = f" ({asked.edges.replace(',', ', ')})" if asked.has_semaphores and asked.edges else ""
-        words = (
-            f"{chosen.header.plan_label}{own}: {chosen.time_ns / 1000:,.1f} µs instead of "
-            f"{stream.time_ns / 1000:,.1f} µs, {points:+.1f} points."
-        )
-        self.finding.value = element("div", words, role="status", aria_live="polite")
-        self.costs.value = element("p", f"Simulated: {self.answer.costs.source}.")
+        finding = f"{chosen.header.plan_label}{own}: {instead_of(chosen, stream)}."
+        return finding, f"Simulated: {self.answer.costs.source}."
 
 
 def _offered(phase: str, tokens: int) -> tuple[int, ...]:

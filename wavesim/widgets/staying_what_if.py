@@ -28,13 +28,10 @@ from wavesim.model import device as devices
 from wavesim.model.device import Device, default_device
 from wavesim.plan.order import Order, RowMajor
 from wavesim.safe_io.bounds import whole
-from wavesim.safe_io.escaping import element
 from wavesim.trace.trace import Trace
-from wavesim.view.timeline_data import timeline_parts
-from wavesim.view.timeline_scene import scene_of_timeline
-from wavesim.widgets.drawn import PlansPicture
-from wavesim.widgets.explorer import Explorer, menu, require_offered, require_start_values, slider
-from wavesim.widgets.words import Words
+from wavesim.view.timeline_data import TimelineParts
+from wavesim.widgets.explorer import menu, require_offered, slider
+from wavesim.widgets.plans_what_if import PlansWhatIf
 
 MOST_SMS, MOST_BARRIER_NS, SHOWN_CYCLES = 160, 100_000, 8
 NUMBERED, BALANCED = "as numbered", "balanced"
@@ -137,53 +134,42 @@ def sequences_per_ms(step_ns: float) -> float:
     return BATCH * 1e6 / step_ns
 
 
-class StayingWhatIf(Explorer):
-    """The explorer. Keyword arguments are the start values of its controls, by `StayingScenario`'s names.
+class StayingWhatIf(PlansWhatIf):
+    """Blocks that are launched in every cycle, above those that stay."""
 
-    Raises `DescriptionError` if the start values cannot be.
-    """
+    scenario_type = StayingScenario
 
-    kinds = (PlansPicture,)
-
-    def __init__(self, **start: Any) -> None:
-        require_start_values("StayingWhatIf", StayingScenario, start)
-        first = StayingScenario(**start)
-        self.finding, self.costs = Words(), Words()
+    def _controls(self, first: StayingScenario) -> tuple[Any, ...]:
         known = dict.fromkeys((published_device().name, default_device().name, first.device))
-        controls = {
-            "device": menu("Device", known, first.device),
-            "sms": slider("SMs", first.sms, 8, MOST_SMS, continuous_update=False),
-            "recurrent_rows": menu(
-                "Rows of a block of R", sorted({*ROWS, first.recurrent_rows}), first.recurrent_rows
-            ),
-            "batches": slider("Batches in flight", first.batches, 1, len(LAYERS)),
-            "barrier_ns": menu("Barrier (ns)", sorted({*BARRIERS_NS, first.barrier_ns}), first.barrier_ns),
-            "mapping": menu("Mapping", MAPPINGS, first.mapping),
-        }
-        super().__init__(controls, above=[self.finding], below=[self.costs])
+        rows, barriers = ({*ROWS, first.recurrent_rows}, {*BARRIERS_NS, first.barrier_ns})
+        return (
+            {
+                "device": menu("Device", known, first.device),
+                "sms": slider("SMs", first.sms, 8, MOST_SMS, continuous_update=False),
+                "recurrent_rows": menu("Rows of a block of R", sorted(rows), first.recurrent_rows),
+                "batches": slider("Batches in flight", first.batches, 1, len(LAYERS)),
+                "barrier_ns": menu("Barrier (ns)", sorted(barriers), first.barrier_ns),
+                "mapping": menu("Mapping", MAPPINGS, first.mapping),
+            },
+        )
 
-    @property
-    def scenario(self) -> StayingScenario:
-        """What the controls say. Raises `DescriptionError`."""
-        return StayingScenario(**self.values)
+    def _timelines(self) -> Sequence[Trace]:
+        self.answer = staying_answer(self.scenario)
+        return self.answer.launched, self.answer.stays
 
-    def _scenes(self) -> Sequence[dict[str, Any]]:
-        """The two timelines; one kernel boundary is marked, and between the lower one's cycles lies none."""
-        self.answer: StayingAnswer = staying_answer(self.scenario)
-        parts = timeline_parts([self.answer.launched, self.answer.stays])
+    def _panels(self, parts: TimelineParts) -> TimelineParts:
+        """One kernel boundary is marked, and between the lower timeline's cycles lies none."""
         launched, stays = parts.panels
         first = replace(launched, boundaries_ns=launched.boundaries_ns[:1])
-        return [scene_of_timeline(replace(parts, panels=(first, replace(stays, boundaries_ns=()))))]
+        return replace(parts, panels=(first, replace(stays, boundaries_ns=())))
 
-    def _say(self) -> None:
+    def _words(self) -> tuple[str, str]:
         answer = self.answer
         launched, stays = sequences_per_ms(answer.launched_ns), sequences_per_ms(answer.stays_ns)
-        gain = f"{answer.launched_ns / answer.stays_ns:.2f} times as many"
-        words = (
+        finding = (
             f"{answer.scenario.cut.all_blocks} blocks on {answer.scenario.sms} SMs, "
             f"{answer.scenario.batches} batches of 8 in flight: {launched:,.0f} samples per millisecond "
-            f"where blocks are launched in every cycle, {stays:,.0f} where they stay, {gain}."
+            f"where blocks are launched in every cycle, {stays:,.0f} where they stay, "
+            f"{answer.launched_ns / answer.stays_ns:.2f} times as many."
         )
-        self.finding.value = element("div", words, role="status", aria_live="polite")
-        source = answer.scenario.costs.source
-        self.costs.value = element("p", f"Simulated: {source}. Shown: the first cycles.")
+        return finding, f"Simulated: {answer.scenario.costs.source}. Shown: the first cycles."

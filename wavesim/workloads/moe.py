@@ -26,9 +26,17 @@ MOE_MODELS: dict[str, tuple[int, int, int, int]] = {
 
 @typed
 def moe_layer(
-    model: str, tokens: int = 256, *, tile: tuple[int, int] | None = None, combined: int = 1, **routing: Any
+    model: str,
+    tokens: int = 256,
+    *,
+    experts: int | None = None,
+    top_k: int | None = None,
+    tile: tuple[int, int] | None = None,
+    combined: int = 1,
+    **routing: Any,
 ) -> Pipeline:
-    """The layer of a model of `MOE_MODELS`; `combined` tokens are a tile of the sum.
+    """The layer of a model of `MOE_MODELS`, perhaps with other `experts`; `combined` tokens are a tile of
+    the sum.
 
     Without a `tile` the products have that of our kernels: 64 x 128 where experts have up to `FEW_ROWS` rows
     on average, else 128 x 256. `routing`: `skew`, `seed`, `counts` and `expert_order` of `GroupedGemm`.
@@ -36,7 +44,8 @@ def moe_layer(
     """
     if model not in MOE_MODELS:
         raise DescriptionError(f"model is {shown(model)}; MoE layers are known of {', '.join(MOE_MODELS)}")
-    experts, top_k, hidden, inner = MOE_MODELS[model]
+    known_experts, known_k, hidden, inner = MOE_MODELS[model]
+    experts, top_k = experts or known_experts, top_k or known_k
     tile_m, tile_n = tile or ((64, 128) if tokens * top_k <= FEW_ROWS * experts else (128, 256))
     sizes = {"tokens": tokens, "experts": experts, "top_k": top_k, "tile_m": tile_m, "tile_n": tile_n}
     both: dict[str, Any] = sizes | routing
