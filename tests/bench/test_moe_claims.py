@@ -5,10 +5,14 @@ from pathlib import Path
 import pytest
 
 from wavesim.bench.claims import load_claims
-from wavesim.bench.moe_results import TILE_PLANS, errors, figures, half_widths, read_cases
+from wavesim.bench.moe_results import STREAM, TILE_PLANS, errors, figures, half_widths, read_cases
+from wavesim.bench.registration import registered
 from wavesim.predict.intervals import committed_widths
+from wavesim.teaching.expert_rows import right_signs
+from wavesim.teaching.measured_layers import experts_layers
 
-FOLDER = Path(__file__).parents[2] / "gpu" / "results" / "moe-layers" / "2026-11-28"
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "gpu" / "results" / "moe-layers" / "2026-11-28"
 CASES = read_cases(FOLDER / "h200.json")
 CLAIMS = {claim.name: claim.value for claim in load_claims()}
 
@@ -34,3 +38,24 @@ def test_intervals_are_as_wide_as_the_errors_of_the_registered_gains_ask_for():
         known = committed_widths().kinds[f"layer, mixture of experts, {plan}"]
         assert known.half_width_over_spread == pytest.approx(width, abs=0.02)
         assert known.cases == len(CASES)
+
+
+def line(case):
+    """A row of the page's table."""
+    times = (case.usual, case.ours[STREAM], case.torch, case.triton, case.roof)
+    return " | ".join([f"| {case.name.split()[0]} | {case.tokens:,}", *(f"{us:,.0f}" for us in times)]) + " |"
+
+
+def test_the_page_has_a_line_for_each_layer_with_experts_alike_but_those_of_64_tokens():
+    shown = [case for case in CASES if case.name.endswith("skew 0") and case.tokens != 64]
+    assert "\n".join(map(line, shown)) in (ROOT / "docs" / "moe.md").read_text(encoding="utf-8")
+
+
+def test_notebook_25_shows_what_was_registered_and_measured():
+    known = {(entry.case, entry.plan): entry.points for entry in registered(FOLDER, "costs").values()}
+    for layer, case in zip(experts_layers(), CASES, strict=True):
+        assert f"{layer.model} {layer.tokens} skew {layer.skew:g}" == case.name
+        times = [case.roof, *(case.ours[plan] for plan in (STREAM, *TILE_PLANS))]
+        gains = [known[case.name, plan] for plan in TILE_PLANS]
+        assert layer[3:] == tuple(round(value, 1) for value in (*times, *gains))
+    assert right_signs() == CLAIMS["moe.gain_sign_percent"]

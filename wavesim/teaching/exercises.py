@@ -48,6 +48,8 @@ LESSONS = {
     21: "device_launches",
     22: "waiting",
     23: "mending",
+    24: "decode_layers",
+    25: "expert_rows",
 }
 MOST = 1_000_000  # of a number that has no bound of its own
 MANY = {2: "two", 3: "three", 4: "four"}

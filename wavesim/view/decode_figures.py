@@ -9,19 +9,14 @@ from collections.abc import Mapping, Sequence
 import plotly.graph_objects as go
 
 from wavesim.errors import DescriptionError
-from wavesim.safe_io.escaping import Markup
 from wavesim.sim.streamed_run import layer_ns, stage_reports
 from wavesim.trace.trace import Trace
-from wavesim.view.canvas import Props, axis, base_layout, heading
-from wavesim.view.figure import figure_of
+from wavesim.view.line_figure import lines_figure
 from wavesim.view.stacked_bars import StackedBar, bars_of_parts
-from wavesim.view.theme import Theme, find_theme
+from wavesim.view.theme import Theme
 
 ENOUGH = 0.03  # over the time with the largest ring
-LEFT, RIGHT, BOTTOM, PLOT_HEIGHT, WIDTH = 66, 24, 96, 300, 1000
 KB, US = 1024, 1e3
-HOVER = Markup("<b>{}</b>, %{{x:.0f}} KB ahead: %{{y:.2f}} times the roof<extra></extra>")
-DASHES = ("solid", "dash", "dot", "dashdot")
 RingTimes = Sequence[tuple[int, float]]  # (bytes of the ring, times the roof)
 
 
@@ -29,33 +24,16 @@ def time_by_ring(lines: Mapping[str, RingTimes], *, source: str, theme: str | Th
     """A line for each model over the bytes of an SM's ring. Raises `DescriptionError` for no lines."""
     if not lines or not all(lines.values()):
         raise DescriptionError("time_by_ring: a line is empty; give each at least one ring and its time")
-    palette = find_theme(theme)
     most = max(_enough(line) for line in lines.values()) // KB
-    title = f"{most} KB ahead on each SM are enough: more saves less than {ENOUGH:.0%}"
-    head = heading(title, source, WIDTH - LEFT - RIGHT)
-    data: list[Props] = [
-        {
-            "type": "scatter",
-            "mode": "lines+markers",
-            "name": name,
-            "x": [size / KB for size, _ in line],
-            "y": [times for _, times in line],
-            "line": {"color": palette.stage_colour(index), "dash": DASHES[index % len(DASHES)], "width": 2.2},
-            "hovertemplate": HOVER.format(name),
-        }
-        for index, (name, line) in enumerate(lines.items())
-    ]
-    layout = base_layout(
-        palette, head, (WIDTH, head.height + PLOT_HEIGHT + BOTTOM), (LEFT, RIGHT, head.height, BOTTOM)
+    return lines_figure(
+        {name: [(size / KB, times) for size, times in line] for name, line in lines.items()},
+        title=f"{most} KB ahead on each SM are enough: more saves less than {ENOUGH:.0%}",
+        source=source,
+        x_title="shared memory that the loader fills ahead of the waits, KB",
+        y_title="time of a layer, times one read of its bytes",
+        hover=", %{x:.0f} KB ahead: %{y:.2f} times the roof",
+        theme=theme,
     )
-    layout |= {
-        "xaxis": axis(
-            palette, "shared memory that the loader fills ahead of the waits, KB", rangemode="tozero"
-        ),
-        "yaxis": axis(palette, "time of a layer, times one read of its bytes", rangemode="tozero"),
-        "showlegend": True,
-    }
-    return figure_of(data, layout)
 
 
 def _enough(line: RingTimes) -> int:
