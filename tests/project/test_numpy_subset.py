@@ -116,6 +116,18 @@ def test_draws_are_numpys():
     assert ours.tolist() == pytest.approx(theirs.tolist(), rel=1e-13)
 
 
+def test_experts_are_drawn_as_numpy_draws_them():
+    def drawn(module):
+        random = module.random.default_rng(3)
+        order, noise = random.permutation(37), random.gumbel(size=(5, 37))
+        chosen = module.argpartition(-noise, 3, axis=1)[:, :4]
+        return order.tolist(), noise.ravel().tolist(), sorted(chosen.ravel().tolist())
+
+    ours, theirs = drawn(subset()), drawn(np)
+    assert (ours[0], ours[2]) == (theirs[0], theirs[2])
+    assert ours[1] == pytest.approx(theirs[1], rel=1e-13)
+
+
 def test_an_archive_that_one_writes_the_other_reads(tmp_path):
     columns = {"end_ns": [3, 1, 2], "share": [0.5, 0.25, 1.0]}
     for writer, reader in ((subset(), np), (np, subset())):

@@ -16,6 +16,7 @@ from ._types import BOOL, FLOAT, INT
 
 __all__ = [
     "allclose",
+    "argpartition",
     "argsort",
     "array_equal",
     "bincount",
@@ -66,6 +67,12 @@ def argsort(values: Any, kind: str = "stable") -> ndarray:
     """Indices in order of the values; equal ones stay in order."""
     flat = asarray(values).flat
     return ndarray(sorted(range(len(flat)), key=flat.__getitem__), (len(flat),), INT)
+
+
+def argpartition(values: Any, kth: int, axis: int = -1) -> ndarray:
+    """Each row's places, sorted all the way. Of two axes the last."""
+    rows = [argsort(row).flat for row in asarray(values)]
+    return array(rows)
 
 
 def lexsort(keys: Sequence[Any]) -> ndarray:

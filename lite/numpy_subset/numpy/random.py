@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ._array import ndarray
-from ._types import FLOAT
+from ._types import FLOAT, INT
 
 WORD, DOUBLE, QUAD = (1 << 32) - 1, (1 << 64) - 1, (1 << 128) - 1
 MULTIPLIER = 0x2360ED051FC65DA44385DF649FCCF645
@@ -84,6 +84,7 @@ class Generator:
         self._step = (words[2] << 64 | words[3]) << 1 & QUAD | 1
         self._state = self._step + (words[0] << 64 | words[1])
         self._advance()
+        self._upper: int | None = None  # half of a draw that was taken in halves
 
     def _advance(self) -> int:
         self._state = state = (self._state * MULTIPLIER + self._step) & QUAD
@@ -134,6 +135,34 @@ class Generator:
             is_sure = u < 1.0 - 0.0331 * (x * x) * (x * x)
             if is_sure or math.log(u) < 0.5 * x * x + b * (1.0 - v + math.log(v)):
                 yield b * v
+
+    def _half(self) -> int:
+        """32 random bits: the lower half of a draw, then the upper."""
+        upper, self._upper = self._upper, None
+        if upper is None:
+            bits = self._bits()
+            upper, self._upper = bits & WORD, bits >> 32
+        return upper
+
+    def _up_to(self, most: int) -> int:
+        """A whole number up to `most`: as few bits as it has, drawn again where they are too many."""
+        while True:
+            value = self._half() & (1 << most.bit_length()) - 1
+            if value <= most:
+                return value
+
+    def permutation(self, count: int) -> ndarray:
+        """The numbers below `count`, shuffled."""
+        order = list(range(count))
+        for last in range(count - 1, 0, -1):
+            other = self._up_to(last)
+            order[last], order[other] = order[other], order[last]
+        return ndarray(order, (count,), INT)
+
+    def gumbel(self, size: tuple[int, int]) -> ndarray:
+        """Draws of the standard Gumbel distribution, (rows, columns)."""
+        draws = (1.0 - self._uniform() for _ in range(size[0] * size[1]))
+        return ndarray([-math.log(-math.log(draw)) for draw in draws], size, FLOAT)
 
     def gamma(self, shape: float, scale: float, size: int) -> ndarray:
         """Draws of the gamma distribution, (size,)."""
