@@ -44,7 +44,7 @@ OF_EACH_KIND = {
     *("resnet-34-112", "resnet-34-7", "resnet-50-7", "vgg-19-14", "vgg-19-112"),
     *("resnet-conv-128", "resnet-conv-512", "vgg-conv-256"),
 }
-ARCHITECTURES = ["sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120"]
+ARCHITECTURES = ["sm_80", "sm_90a", "sm_120"]
 
 
 def workload_cases():

