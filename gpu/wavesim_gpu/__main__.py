@@ -1,4 +1,4 @@
-"""Command line of the GPU: try, try-pair, shake, characterise, bench, measure, record, report.
+"""Command line of the GPU: try, try-pair, shake, characterise, bench, measure, report.
 
 Example: `python -m wavesim_gpu bench --quick` on a GPU writes gpu/results/DATE.json; `report --json` sums up
 the newest anywhere.
@@ -27,8 +27,6 @@ from wavesim_gpu.shake import shake_command
 from wavesim_gpu.trial import command as try_command
 from wavesim_gpu.trial import pair_command
 
-BLIND_ONLY = ("device", "seconds", "only", "shard")  # options of `record`
-SECONDS = 230.0
 MEASURE = "measure every case of a list: checked, in turns, a row per way"
 
 
@@ -68,38 +66,14 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--quick", action="store_true", help="two sizes and two tiles")
     bench.add_argument("--out", type=Path, help="folder for the results (gpu/results)")
     bench.set_defaults(run=_bench)
-    record = _add_record(commands)
     measure = _add_measure(commands)
-    for command in (bench, record, measure):
+    for command in (bench, measure):
         command.add_argument("--commit", help="commit of the kernels, where git cannot tell")
     report = commands.add_parser("report", help="sum up the newest results; needs no GPU")
     report.add_argument("--json", action="store_true", help="one JSON object on standard output")
     report.add_argument("--results", type=Path, help="folder of the results (gpu/results)")
     report.set_defaults(run=_report)
     return parser
-
-
-def _add_record(commands: Any) -> Any:
-    record = commands.add_parser("record", help="record the traces that the project ships")
-    record.add_argument("--out", type=Path, required=True, help="folder for the traces")
-    record.add_argument(
-        "--hopper", action="store_true", help="the Hopper kernels' traces, not the portable ones'"
-    )
-    record.add_argument(
-        "--blind",
-        "--judged",
-        dest="is_blind",
-        action="store_true",
-        help="stream sync first, then predictions and their hash, then the plans; needs simpy",
-    )
-    record.add_argument("--device", help="what --blind predicts for, by the catalogue's name (h200)")
-    record.add_argument(
-        "--seconds", type=number, help=f"after these --blind begins nothing new ({SECONDS:g})"
-    )
-    record.add_argument("--only", help="of --blind, sizes whose name contains this")
-    record.add_argument("--shard", help="of --blind: 1/4 is the first of four processes, a GPU each")
-    record.set_defaults(run=_record, minutes=SECONDS / 60, dry_run=False)
-    return record
 
 
 def _add_measure(commands: Any) -> Any:
@@ -115,7 +89,8 @@ def _add_measure(commands: Any) -> Any:
         help="the baseline first, then predictions and their hash, then the plans; needs simpy",
     )
     measure.add_argument("--dry-run", action="store_true", help="print the cases and measure nothing")
-    measure.set_defaults(run=_measure, device=None)
+    measure.add_argument("--device", help="what --blind predicts for, by the catalogue's name (the list's)")
+    measure.set_defaults(run=_measure)
     return measure
 
 
@@ -127,38 +102,6 @@ def _bench(options: argparse.Namespace) -> int:
     require_gpu()
     print(run_bench(QUICK if options.quick else Scope(), options.out or RESULTS, options.commit))
     return 0
-
-
-def _record(options: argparse.Namespace) -> int:
-    if options.is_blind:
-        return _record_blind(options)
-    for name in BLIND_ONLY:
-        if getattr(options, name) is not None:
-            raise DescriptionError(f"--{name} is of --blind; add it, or leave --{name} out")
-    from wavesim_gpu.bench.record_cases import HOPPER_SETS, PORTABLE_SETS, make_recordings  # noqa: PLC0415
-    # as above
-
-    require_gpu()
-    wanted = HOPPER_SETS if options.hopper else PORTABLE_SETS
-    paths = [path for entry in wanted for path in make_recordings(options.out, entry, options.commit)]
-    print(
-        f"{len(paths)} recordings, {sum(path.stat().st_size for path in paths) / 1e6:.1f} MB, "
-        f"in {options.out}"
-    )
-    return 0
-
-
-def _record_blind(options: argparse.Namespace) -> int:
-    if options.hopper:
-        raise DescriptionError("--hopper is of traces without --blind, which records both; leave it out")
-    if options.seconds == 0:
-        raise DescriptionError("--seconds is 0; it must be above 0 and finite, such as 230")
-    options.list, options.blind = "gemms-second", True
-    if options.seconds is not None:
-        options.minutes = options.seconds / 60
-    status = _measure(options)
-    print("record --blind is `measure gemms-second --blind` from now on", file=sys.stderr)
-    return status
 
 
 def _measure(options: argparse.Namespace) -> int:

@@ -88,7 +88,7 @@ TORCH = """
 alone blocks buffers command decode_layers decode_steps decoder_parts decoding direct expert_layers
 expert_modules graphs group_memory grouped_chain kept_ways layer_product library_ways mlp mlps model_trial
 models modules moe_layers outputs parallel parallel_calls parallel_tuning parallel_ways profiled rank
-step_times swap tensor_parallel tensors torch_chain torch_formula torch_operator triton triton_measuring
+step_times swap tensor_parallel tensors torch_chain torch_formula torch_operator triton
 triton_moe user_model worker
 """
 OPTIONAL = {(f"{name}.py", "torch") for name in TORCH.split()} | {

@@ -36,7 +36,7 @@ def pretended(tokens: int, plan: str, order: str = "row", costs: CostModel = TRU
 
 
 def write_case(folder: Path, tokens: int, order: str = "row") -> None:
-    """The stream, row and tile traces of one case, as `wavesim_gpu record` lays them out."""
+    """The stream, row and tile traces of one case, as they ship."""
     (folder / "h200").mkdir(parents=True, exist_ok=True)
     for plan in ("stream", "row", "tile"):
         name = file_name("gpt3-mlp", "128x256", tokens, order, plan)

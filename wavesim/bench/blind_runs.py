@@ -7,8 +7,8 @@ repeat), and a trace of every overlapped plan that carries the hash: it was writ
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -19,7 +19,6 @@ from wavesim.errors import RecordingError
 from wavesim.plan.parsing import plan_data
 from wavesim.recordings.shipped import FOLDER
 from wavesim.safe_io.reading import read_bytes, read_packed
-from wavesim.safe_io.writing import write_text
 from wavesim.trace.trace import Trace
 from wavesim.trace.trace_archive import has_trace, load_trace
 
@@ -100,11 +99,6 @@ def as_measured(size: BlindSize, order: str, stream: Trace) -> Trace:
     return replace(stream, header=header)
 
 
-def stamped(trace: Trace, stamp: str) -> Trace:
-    """A plan's trace with the hash of the predictions that were there before."""
-    return replace(trace, header=replace(trace.header, versions={**trace.header.versions, STAMP: stamp}))
-
-
 def model_sources(package: Path | None = None) -> str:
     """Sixteen hex digits over all that predictions are made of: names and contents of the package's files."""
     root = Path(wavesim.__file__).parent if package is None else package
@@ -118,20 +112,6 @@ def model_sources(package: Path | None = None) -> str:
     for path in files:
         digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
-
-
-def write_predictions(
-    folder: Path, registered: Iterable[RegisteredPrediction], made_by: Mapping[str, str]
-) -> str:
-    """predictions.json, and its SHA-256 beside it. Returns that; nothing may be predicted afterwards."""
-    path = folder / "predictions.json"
-    if path.exists():
-        raise RecordingError(f"{path} is there already; predictions are written once. Use another folder")
-    document = {"made_by": dict(made_by), "predictions": [asdict(registered) for registered in registered]}
-    write_text(path, json.dumps(document, indent=0) + "\n")
-    stamp = hashlib.sha256(path.read_bytes()).hexdigest()
-    write_text(folder / "predictions.sha256", f"{stamp}  predictions.json\n")
-    return stamp
 
 
 @dataclass(frozen=True)

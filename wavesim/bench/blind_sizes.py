@@ -29,7 +29,6 @@ SECOND_LIST = Path(__file__).parent / "lists" / "gemms-second.toml"
 ORDERS = ("row", "grouped:4")
 SEMAPHORES = ("row", "tile")
 BASELINE = "stream"
-RIVALS = (*SEMAPHORES, "pdl", "stream-k")
 # Four blocks of 128 threads share an SM, so the compiler keeps to this; `gemm_block` would guess more.
 SMALL_TILE, SMALL_TILE_REGISTERS = (64, 64), 128
 
@@ -40,7 +39,7 @@ class BlindSize:
 
     `workload` is a name of the catalogue, or of a chain in the second list. `kernels` is the stored name of
     what computes them. Every order of `orders` is a case: stream sync and all of `plans`, measured in turns.
-    `blocks_per_sm` are resident on an SM. Plans leave traces in `traced_orders`.
+    `blocks_per_sm` are resident on an SM.
     """
 
     kernels: str
@@ -51,7 +50,6 @@ class BlindSize:
     plans: tuple[str, ...] = SEMAPHORES
     orders: tuple[str, ...] = ORDERS
     blocks_per_sm: int = 1
-    traced_orders: tuple[str, ...] = ORDERS
 
     @property
     def name(self) -> str:
@@ -140,17 +138,8 @@ class BlindSize:
 @cache
 def all_sizes() -> tuple[BlindSize, ...]:
     """Those of both lists."""
-    first = tuple(_size(entry, tokens) for entry in stored_data()["case"] for tokens in entry["tokens"])
-    return first + second_sizes()
-
-
-@cache
-def second_sizes() -> tuple[BlindSize, ...]:
-    """What the next blind run measures: the second list. Traces of its plans, which are large, are of one
-    order; those of stream sync, which predictions are made from, of all.
-    """
-    sizes = [_size(entry, tokens) for entry in _second_list()["case"] for tokens in entry["tokens"]]
-    return tuple(replace(size, traced_orders=size.orders[:1]) for size in sizes)
+    entries = [*stored_data()["case"], *_second_list()["case"]]
+    return tuple(_size(entry, tokens) for entry in entries for tokens in entry["tokens"])
 
 
 def shuffled(sizes: Iterable[BlindSize]) -> list[BlindSize]:

@@ -6,7 +6,7 @@ seen it in a profiler knows grids, registers and shared memory: `seen()`.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from wavesim.errors import DescriptionError
@@ -131,10 +131,6 @@ class ForeignPair:
         gemm = Gemm(name, self.m, n, k, tile_m, tile_n, tile_k, block=block, carveout="full")
         loop = MainLoop(self.pipeline_depth, place, self.is_persistent, tests_each_k_block=False)
         return Stage(name, gemm, main_loop=loop)
-
-    def as_data(self) -> dict[str, Any]:
-        """Plain values for a file; `pair_of` reads them back."""
-        return asdict(self)
 
 
 def pair_of(entry: Mapping[str, Any]) -> ForeignPair:

@@ -6,14 +6,15 @@ predicted before any of them had run. A run is stored as a `BlindRun`'s folder; 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
 
-from wavesim.bench.blind_runs import Basis, BlindRun, RegisteredPrediction, find_runs, pooled
+from wavesim.bench.blind_runs import Basis, BlindRun, find_runs, pooled
 from wavesim.bench.foreign_pairs import BASELINE, ForeignPair, pair_of
 from wavesim.bench.jobs import Job
+from wavesim.bench.registration import CasePrediction
 from wavesim.bench.scored_case import ScoredPrediction, by_ceil_formula
 from wavesim.errors import RecordingError, WavesimError
 from wavesim.model import device as devices
@@ -64,12 +65,6 @@ class KnownPair:
         """The pair as it is described for a prediction."""
         return self.pair.seen(self.blocks) if basis == "profile" else self.pair.told(self.blocks)
 
-    def as_data(self) -> dict[str, Any]:
-        """Plain values for run.json; the trace is a file of its own."""
-        blocks = {name: asdict(block) for name, block in self.blocks.items()}
-        times = {"kernel_ns": dict(self.kernel_ns), "stream_ns": self.stream_ns}
-        return {"pair": self.pair.as_data(), **times, "blocks": blocks}
-
 
 @dataclass(frozen=True)
 class ComparedPair:
@@ -80,31 +75,19 @@ class ComparedPair:
     traces: Mapping[str, Trace]
 
 
-def register_foreign(known: KnownPair, device_name: str) -> list[RegisteredPrediction]:
-    """What all plans of a pair will take, on every basis. A plan that cannot be predicted has the reason."""
-    device = devices.load(device_name)
-    return [_registered(known, word, device, basis) for basis in known.bases for word in known.pair.plans]
-
-
-def _registered(known: KnownPair, word: str, device: Device, basis: Basis) -> RegisteredPrediction:
-    pair = known.pair
-    try:
-        trace, result = _forecast(known, word, device, basis)
-    except WavesimError as error:
-        return RegisteredPrediction(pair.name, pair.order, word, error=str(error), basis=basis)
-    return RegisteredPrediction(
-        pair.name,
-        pair.order,
-        word,
-        result.points,
-        (result.high - result.low) / 2,
-        trace.time_ns,
-        known.stream_ns,
-        basis=basis,
-        low=result.low,
-        high=result.high,
-        scored=result.scored,
-    )
+def predicted_pair(known: KnownPair, device_name: str) -> dict[Basis, list[CasePrediction]]:
+    """What all plans of a pair will take, on every basis. A plan that cannot be predicted is left out."""
+    device, pair = devices.load(device_name), known.pair
+    result: dict[Basis, list[CasePrediction]] = {}
+    for basis in known.bases:
+        result[basis] = [CasePrediction(pair.name, pair.order, BASELINE, known.stream_ns, 0.0)]
+        for word in pair.plans:
+            with suppress(WavesimError):
+                trace, told = _forecast(known, word, device, basis)
+                ends = told.low, told.high, told.support
+                prediction = CasePrediction(pair.name, pair.order, word, trace.time_ns, told.points, *ends)
+                result[basis].append(prediction)
+    return result
 
 
 def _forecast(known: KnownPair, word: str, device: Device, basis: Basis) -> tuple[Trace, Forecast]:

@@ -37,7 +37,7 @@ from wavesim.safe_io.writing import write_text
 from wavesim.sim.simulation import simulate
 from wavesim.trace.trace import Trace
 
-Basis = Literal["costs", "trace", "kernel-times"]
+Basis = Literal["costs", "trace", "kernel-times", "profile"]
 PER_TILE = TilePerBlock().word
 
 

@@ -71,17 +71,10 @@ def read(path: Path) -> tuple[dict[str, Any], list[ResultRow]]:
     if not entries or "header" not in entries[0]:
         raise RecordingError(f"{path}: the first line is no header; it is not a file of results")
     try:
-        rows = [
-            ResultRow(**{**entry, "ns": tuple(entry["ns"]), "ghz": tuple(entry["ghz"])})
-            for entry in entries[1:]
-        ]
+        rows = [ResultRow(**{**row, "ns": tuple(row["ns"]), "ghz": tuple(row["ghz"])}) for row in entries[1:]]
     except (KeyError, TypeError) as error:
         raise RecordingError(f"{path}: a row's fields are not those of a result: {error}") from None
     return dict(entries[0]["header"]), rows
-
-
-def _row(entry: Mapping[str, Any]) -> ResultRow:
-    return ResultRow(**{**entry, "ns": tuple(entry["ns"]), "ghz": tuple(entry["ghz"])})
 
 
 def done_cases(path: Path) -> set[str]:

@@ -94,39 +94,32 @@ def test_a_damaged_field_exits_2_in_one_line(tmp_path, capsys, field):
             ("--only", "fast"),
             "--only is 'fast'; it is in none of the 81 names, which are such as '",
         ),
-        (("--seconds", "0"), "--seconds is 0; it must be above 0 and finite"),
-        (("--hopper",), "--hopper is of traces without --blind"),
+        (("--minutes", "0"), "--minutes is 0; it must be above 0"),
         (("--device", "gtx"), "gtx"),
     ],
 )
 def test_a_blind_run_of_nothing_or_for_no_time_is_refused_before_it_begins(tmp_path, capsys, given, words):
     folder = tmp_path / "run"
-    assert main(["record", "--blind", "--out", str(folder), *given]) == 2
+    assert main(["measure", "gemms-second", "--blind", "--out", str(folder), *given]) == 2
     said = capsys.readouterr().err
     assert words in said
     assert said.count("\n") == 1
     assert not folder.exists()
 
 
-@pytest.mark.parametrize("option", ["--device", "--seconds", "--only"])
-def test_what_a_blind_run_alone_reads_is_refused_beside_any_other(tmp_path, capsys, option):
-    assert main(["record", "--out", str(tmp_path / "run"), option, "200"]) == 2
-    assert f"{option} is of --blind; add it, or leave {option} out" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("seconds", ["nan", "inf", "1e400", "1_0", "-1", "many"])
-def test_no_finite_time_is_refused_in_one_line(tmp_path, capsys, seconds):
+@pytest.mark.parametrize("minutes", ["nan", "inf", "1e400", "1_0", "-1", "many"])
+def test_no_finite_time_is_refused_in_one_line(tmp_path, capsys, minutes):
     with pytest.raises(SystemExit) as ended:
-        main(["record", "--blind", "--out", str(tmp_path / "run"), f"--seconds={seconds}"])
+        main(["measure", "gemms-second", "--out", str(tmp_path / "run"), f"--minutes={minutes}"])
     assert ended.value.code == 2
     said = capsys.readouterr().err
-    assert f"argument --seconds: it is '{seconds}'; it must be a number from 0 to 1e+18" in said
+    assert f"argument --minutes: it is '{minutes}'; it must be a number from 0 to 1e+18" in said
     assert said.count("\n") == 1
 
 
 def test_a_folder_that_cannot_be_made_is_told_in_one_line(tmp_path, capsys):
     (tmp_path / "file").touch()
-    assert main(["record", "--blind", "--out", str(tmp_path / "file" / "run")]) == 2
+    assert main(["measure", "gemms-second", "--out", str(tmp_path / "file" / "run")]) == 2
     assert capsys.readouterr().err == f"{tmp_path / 'file' / 'run'}: Not a directory; give another path\n"
 
 
@@ -252,7 +245,7 @@ def test_importing_the_runner_needs_no_gpu_cupy_simpy_or_plotly():
     code = (
         "import sys\n"
         "for name in ('cupy', 'simpy', 'plotly'): sys.modules[name] = None\n"
-        "import wavesim_gpu.run.runner, wavesim_gpu.bench.kinds.bench_sizes, wavesim_gpu.bench.record_cases\n"
+        "import wavesim_gpu.run.runner, wavesim_gpu.bench.kinds.bench_sizes\n"
         "import wavesim_gpu.bench.report, wavesim_gpu.bench.harness\n"
         "import wavesim_gpu.bench.kinds.plans, wavesim_gpu.bench.kinds.labs\n"
     )
@@ -263,7 +256,7 @@ def test_a_blind_run_without_simpy_says_what_is_missing_and_exits_2(tmp_path):
     code = (
         "import sys; sys.modules['simpy'] = None\n"
         "from wavesim_gpu.__main__ import main\n"
-        f"sys.exit(main(['record', '--judged', '--out', {str(tmp_path / 'run')!r}]))"
+        f"sys.exit(main(['measure', 'gemms-second', '--blind', '--out', {str(tmp_path / 'run')!r}]))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2

@@ -2,17 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib import import_module
 from typing import Any
 
 from wavesim.bench.foreign_pairs import ForeignPair, pair_of
-from wavesim.bench.foreign_runs import KnownPair, register_foreign
+from wavesim.bench.foreign_runs import KnownPair, predicted_pair
 from wavesim.bench.results import ResultRow
+from wavesim.errors import DescriptionError
+from wavesim_gpu.bench.kinds.foreign.measuring import in_turns, known
 from wavesim_gpu.bench.rows import MeasuredCase
 
 
 class ForeignMeasurer:
-    """Measures pairs one after the other, with the module that launches their kernels."""
+    """Measures pairs one after the other."""
 
     limit_s = 60.0
 
@@ -25,12 +26,12 @@ class ForeignMeasurer:
     def alone(self, case: Any) -> KnownPair:
         """Both kernels' times and stream sync's, all that predictions are made from."""
         pair = pair_for(case)
-        return _module(pair).known(pair)  # type: ignore[no-any-return]
+        return known(pair)
 
     def measure(self, case: Any, has_traces: bool = False) -> MeasuredCase:
         """Stream sync and the plans in turns; a plan whose bits are not stream sync's is missing."""
         pair = pair_for(case)
-        result = _module(pair).in_turns(pair)
+        result = in_turns(pair)
         rows = [
             ResultRow(case.name, pair.order, word, correct=True, ns=tuple(ns))
             for word, ns in result.rounds.items()
@@ -40,20 +41,19 @@ class ForeignMeasurer:
 
 
 def pair_for(case: Any) -> ForeignPair:
-    """Of a case of a list."""
+    """Of a case of a list. Raises `DescriptionError` for Triton's, whose runs are closed."""
     pair = pair_of(case.fields)
+    if pair.kernels == "triton":
+        raise DescriptionError(
+            f"{case.name}: pairs of Triton kernels are measured by `python -m wavesim_gpu try-pair`"
+        )
     return replace(pair, plans=tuple(case.plans)) if case.plans else pair
 
 
-def predictions(known: Mapping[str, KnownPair], device: str) -> dict[str, list[Any]]:
+def predictions(told: Mapping[str, KnownPair], device: str) -> dict[str, list[Any]]:
     """What the plans of all pairs will gain, by what that was predicted from."""
     result: dict[str, list[Any]] = {}
-    for pair in known.values():
-        for entry in register_foreign(pair, device):
-            result.setdefault(entry.basis, []).append(entry)
+    for pair in told.values():
+        for basis, entries in predicted_pair(pair, device).items():
+            result.setdefault(basis, []).extend(entries)
     return result
-
-
-def _module(pair: ForeignPair) -> Any:
-    name = "triton_measuring" if pair.kernels == "triton" else "measuring"
-    return import_module(f"wavesim_gpu.bench.kinds.foreign.{name}")  # both need what others lack
