@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 REPO2DOCKER = "jupyter-repo2docker==2026.4.0"
 # Compiling every module of every package would take half of the time, and few are imported.
-PIP = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile")
+PIP = ("-m", "pip", "--quiet", "--disable-pip-version-check")
 UNREACHABLE = ("No matching distribution", "NewConnectionError", "Failed to establish", "Name or service")
 
 
@@ -28,10 +28,12 @@ def run(*command: Any, **options: Any) -> "subprocess.CompletedProcess[str]":
     )
 
 
-def environment(folder: Path, *requirements: str) -> Path:
+def environment(folder: Path, *requirements: str, without: tuple[str, ...] = ()) -> Path:
     """A fresh environment's bin folder with the requirements installed; skips where there is no index."""
-    assert run(sys.executable, "-m", "venv", folder).returncode == 0
-    done = run(folder / "bin" / "python", *PIP, *requirements)
+    assert run(sys.executable, "-m", "venv", *without, folder).returncode == 0
+    done = run(
+        sys.executable, *PIP, "--python", folder / "bin" / "python", "install", "--no-compile", *requirements
+    )
     if done.returncode and any(words in done.stderr for words in UNREACHABLE):
         pytest.skip(f"no package index can be reached: {done.stderr.splitlines()[-1]}")
     assert done.returncode == 0, done.stderr
@@ -54,7 +56,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.installs
 def test_repo2docker_renders_a_dockerfile_with_our_pins_and_scripts(checkout, tmp_path):
-    tools = environment(tmp_path / "r2d", REPO2DOCKER)
+    tools = environment(tmp_path / "r2d", REPO2DOCKER, without=("--without-pip",))
     done = run(tools / "jupyter-repo2docker", "--no-build", "--debug", checkout)
     assert done.returncode == 0, done.stderr[-2000:]
     dockerfile = done.stdout + done.stderr

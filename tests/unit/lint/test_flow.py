@@ -34,14 +34,6 @@ DONE:
 """)
 
 
-def test_what_follows_what_in_a_spin():
-    flow = Flow(SPIN)
-    assert flow.successors(3) == (4, 7)
-    assert flow.predecessors(4) == (3, 6)
-    assert flow.successors(9) == (10,)  # the end
-    assert (flow.can_follow(4, 4), flow.can_follow(7, 4), flow.can_follow(0, 9)) == (True, False, True)
-
-
 def test_what_every_path_passes():
     flow = Flow(SPIN)
     assert (flow.dominates(3, 8), flow.dominates(4, 8), flow.dominates(8, 8)) == (True, False, True)
@@ -50,26 +42,6 @@ def test_what_every_path_passes():
         False,
         True,
     )
-
-
-def test_a_loop_has_header_body_and_exits():
-    (loop,) = Flow(SPIN).loops
-    assert (loop.header, loop.body, loop.exits) == (4, frozenset({4, 5, 6}), (6,))
-    assert Flow(SPIN).loop_of(5) == loop
-    assert Flow(SPIN).loop_of(7) is None
-
-
-def test_a_path_without_a_fence_is_shown():
-    flow = Flow(SPIN)
-    assert flow.path_without(4, 8, lambda instruction: instruction.op is Op.FENCE) == (5, 6, 7, 8)
-    assert flow.path_without(4, 8, lambda instruction: instruction.op is Op.BARRIER) is None
-
-
-def test_one_thread_waits_and_all_load():
-    flow = Flow(SPIN)
-    assert [at for at in range(10) if flow.is_one_thread(at)] == [4, 5, 6]
-    assert flow.guards(4) == (3, 6)
-    assert flow.guards(8) == ()
 
 
 def test_loops_within_loops_and_with_two_entries():
@@ -91,13 +63,6 @@ B: add.u32 %r2, %r2, 1;
   ret;""")
     (loop,) = Flow(irreducible).loops
     assert (sorted(loop.body), loop.exits) == ([1, 2, 3], (3,))
-
-
-def test_a_predicated_definition_does_not_end_the_one_before():
-    flow = Flow(kernel("mov.u32 %r1, 0; @%p1 mov.u32 %r1, 1; mov.u32 %r2, %r1; mov.u32 %r2, 7; ret;"))
-    assert flow.definitions("%r1", 2) == {0, 1}
-    assert flow.definitions("%r2", 4) == {3}
-    assert flow.slice_of("%r2", 3) == {0, 1, 2}
 
 
 @pytest.mark.parametrize(
@@ -162,30 +127,6 @@ def test_a_tensor_map_in_machine_code_is_the_parameter_at_its_distance_from_the_
     ]
     flow = Flow(KernelCode("k", code, {}, {"param 0": 8, "param 1": 128}, offsets=(0, 0x30)))
     assert flow.roots(3) == {"param 1"}
-
-
-def test_addresses_are_the_same_apart_or_not_known():
-    flow = Flow(
-        kernel("""
-  ld.param.u64 %rd1, [a];
-  ld.param.u64 %rd2, [b];
-  add.s64 %rd3, %rd1, 8;
-  ld.global.u64 %rd4, [%rd1+8];
-  ld.global.u32 %r1, [%rd3+4];
-  ld.global.u32 %r2, [%rd3+8];
-  ld.global.u32 %r3, [%rd2];
-  ld.shared.u32 %r4, [sm];
-  ld.shared.u32 %r5, [other];
-  ld.param.u64 %rd5, [a];
-  st.global.u32 [%rd5+8], %r1;
-  ret;""")
-    )
-    assert flow.same_address(3, 4) is True
-    assert flow.same_address(3, 5) is False
-    assert flow.same_address(3, 6) is None  # two parameters may point to the same memory
-    assert flow.same_address(3, 7) is False
-    assert flow.same_address(7, 8) is False
-    assert flow.same_address(3, 10) is True
 
 
 @pytest.mark.parametrize(

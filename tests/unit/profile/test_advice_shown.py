@@ -20,6 +20,14 @@ from wavesim.profile.profile_file import load_profile
 ROOT = Path(__file__).parents[3]
 
 
+@pytest.fixture(scope="module")
+def browser(advices: dict[str, Advice]):
+    """Of the H100's advice; to find the first pair's tile times takes seconds, so that the tests share it."""
+    from wavesim.widgets.advice_browser import AdviceBrowser
+
+    return AdviceBrowser(advices["h100"])
+
+
 def test_findings_tell_pair_and_gaps_in_the_headlines_order_then_what_is_hidden(advices: dict[str, Advice]):
     for advice in advices.values():
         *two, third = findings(advice)
@@ -47,10 +55,8 @@ def test_another_tile_says_what_differs(advices: dict[str, Advice]):
 
 
 @pytest.mark.slow
-def test_the_browser_shows_each_pair_and_keeps_what_the_reader_says(advices: dict[str, Advice]):
-    from wavesim.widgets.advice_browser import AdviceBrowser
-
-    browser = AdviceBrowser(advices["h100"])
+def test_the_browser_shows_each_pair_and_keeps_what_the_reader_says(advices: dict[str, Advice], browser):
+    browser.choice.value = 1
     assert browser.picture.children[0].value.startswith("<p>Drawn with tile semaphores. For the plan to run")
     browser.mark.value = "no"
     assert browser.pair.is_dependent is False
@@ -63,10 +69,9 @@ def test_the_browser_shows_each_pair_and_keeps_what_the_reader_says(advices: dic
 
 
 @pytest.mark.slow
-def test_a_small_pair_is_shown_under_the_plan_that_predict_recommends(advices: dict[str, Advice]):
-    from wavesim.widgets.advice_browser import MOST_RANKED, AdviceBrowser
+def test_a_small_pair_is_shown_under_the_plan_that_predict_recommends(advices: dict[str, Advice], browser):
+    from wavesim.widgets.advice_browser import MOST_RANKED
 
-    browser = AdviceBrowser(advices["h100"])
     small = next(
         pair
         for pair in advices["h100"].visible_pairs
@@ -79,11 +84,12 @@ def test_a_small_pair_is_shown_under_the_plan_that_predict_recommends(advices: d
 
 
 @pytest.mark.slow
-def test_a_pair_opens_in_the_explorer_with_the_profiles_kernels(advices: dict[str, Advice], monkeypatch):
-    from wavesim.widgets.advice_browser import AdviceBrowser
+def test_a_pair_opens_in_the_explorer_with_the_profiles_kernels(
+    advices: dict[str, Advice], browser, monkeypatch
+):
     from wavesim.widgets.what_if import WhatIf
 
-    browser = AdviceBrowser(advices["h100"])
+    browser.choice.value = 1
     drawn = browser.picture.children
     with monkeypatch.context() as without:  # what the picture has found, tile times, is not sought again
         without.delattr("wavesim.widgets.advice_browser.costs_from_kernel_times")
