@@ -60,6 +60,7 @@ NAV: list[Any] = [
     {
         "How to": [
             {"Describe your kernels": "describe-your-kernels.md"},
+            {"Find pairs in a profile": "from-a-profile.md"},
             {"Try your pair on a GPU": "try-your-pair.md"},
             {"Choose by M": "crossover.md"},
             {"Synchronise: CUDA, Triton, CUTLASS": "synchronise-your-kernel.md"},
@@ -69,6 +70,8 @@ NAV: list[Any] = [
             {"Debug a hang": "why-hang.md"},
             {"Use it in PyTorch": "in-your-model.md"},
             {"Use two GPUs": "use-two-gpus.md"},
+            {"Decode in one kernel": "decode.md"},
+            {"Run a mixture of experts": "moe.md"},
             {"Describe a transformer layer": "describe-a-layer.md"},
             {"Add a GPU": "characterise.md"},
         ]
@@ -81,8 +84,6 @@ NAV: list[Any] = [
             {"The Hopper kernel": "hopper-kernel.md"},
             {"Streams, queues and copies": "streams.md"},
             {"Kernels that stay": "persistent-kernels.md"},
-            {"Why decode is slow": "decode.md"},
-            {"Who waits for the busiest expert": "moe.md"},
             {"What machine code keeps": "machine-code.md"},
             {"What the memory model says": "memory-model.md"},
             {"Why it is built this way": "design.md"},

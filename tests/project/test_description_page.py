@@ -1,4 +1,4 @@
-"""docs/describe-your-kernels.md has every field as the code knows it, and its example is read."""
+"""The pages of descriptions have every field as the code knows it, and their examples are read."""
 
 import re
 from pathlib import Path
@@ -10,8 +10,12 @@ from wavesim.work.description.fields import fields_table
 from wavesim.work.description.reader import load_description
 from wavesim.work.kinds import sections
 
-PAGE = (Path(__file__).parents[2] / "docs" / "describe-your-kernels.md").read_text(encoding="utf-8")
-EXAMPLE, CONVOLUTION, LAYER, DECODE, ANSWERS, DEVICE = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE, PROFILE_PAGE = (
+    (DOCS / name).read_text(encoding="utf-8") for name in ("describe-your-kernels.md", "from-a-profile.md")
+)
+EXAMPLE, CONVOLUTION, LAYER, DECODE, DEVICE = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+(ANSWERS,) = re.findall(r"```toml\n(.*?)```", PROFILE_PAGE, re.DOTALL)
 
 
 @pytest.mark.parametrize("section", sections())
@@ -55,5 +59,5 @@ def test_the_answers_about_a_pair_are_read(tmp_path: Path):
     path.write_text(ANSWERS)
     found = load_answers(path)
     assert (found.pair, found.reads) == (1, "row")
-    assert found.producer["persistent"]
-    assert found.consumer["kernel_us"] == 225.0
+    assert found.producer["tile"] == [128, 256, 64]
+    assert found.consumer["kernel_us"] == 135.0

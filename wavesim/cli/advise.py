@@ -215,6 +215,9 @@ def _kernel(ask: Ask, role: str, kernel: KernelFacts) -> Mapping[str, Any]:
         tile = _integers(ask, f"{role}: tile rows and columns, and its k-block if known", usual, 2, 3)
         if tile:
             fields["tile"] = tile
+    elif _is_flat(kernel):
+        usual = f"{kernel.shape.blocks or 1} 1"
+        fields["grid"] = _integers(ask, f"{role}: its tile columns and tile rows", usual, 2, 2)
     is_persistent = "yes" if kernel.blind == PERSISTENT else "no"
     words = _with_default(
         ask, f"{role}: does a block take tile after tile (persistent), yes or no", is_persistent
@@ -231,9 +234,13 @@ def _kernel(ask: Ask, role: str, kernel: KernelFacts) -> Mapping[str, Any]:
 
 def _reads(ask: Ask, pair: Pair, producer: Mapping[str, Any]) -> str:
     words = "; ".join(f"{word}: {meaning}" for word, meaning in READS.items())
-    has_rows = "tile" in producer or (pair.producer.shape.grid or (1, 1, 1))[1] > 1
+    has_rows = "tile" in producer or producer.get("grid", (1, 1))[1] > 1 or not _is_flat(pair.producer)
     question = f"what a tile of the consumer reads, {words}; or tiles such as producer[:, y // 2]"
     return _with_default(ask, question, next(iter(READS)) if has_rows else list(READS)[-1])
+
+
+def _is_flat(kernel: KernelFacts) -> bool:
+    return (kernel.shape.grid or (1, 1, 1))[1] == 1
 
 
 def _integers(ask: Ask, question: str, usual: str, least: int, most: int) -> list[int]:

@@ -40,7 +40,7 @@ def compare_several(description: Description, options: argparse.Namespace) -> in
     """Several ways, `--way` or all."""
     from wavesim.predict.peer_forecast import TRIED
 
-    words = TRIED if options.way is None else listed("way", options.way, MOST_COMPARED)
+    words = (*TRIED, "exchange") if options.way is None else listed("way", options.way, MOST_COMPARED)
     return _run(description, options, tuple(words), TileSync())
 
 
@@ -48,7 +48,7 @@ def predict_several(description: Description, options: argparse.Namespace) -> in
     """All ways; the best is named."""
     from wavesim.predict.peer_forecast import TRIED
 
-    return _run(description, options, TRIED, TileSync())
+    return _run(description, options, (*TRIED, "exchange"), TileSync())
 
 
 def _run(

@@ -5,11 +5,13 @@ Example: `wavesim why-hang launches.json --mirror /dev/shm/wavesim-4711 --html h
 """
 
 import argparse
+from itertools import chain
 from pathlib import Path
+from textwrap import wrap
 
 from wavesim.cli.printing import complain, print_result
 from wavesim.cli.shared_options import add_moved, add_shared
-from wavesim.safe_io.escaping import whole_line
+from wavesim.safe_io.escaping import WIDTH, whole_line
 from wavesim.safe_io.writing import require_writable, write_text
 
 
@@ -56,5 +58,6 @@ def run(options: argparse.Namespace) -> int:
 
         write_hang_page(options.html, answer)
         complain(f"{options.html}: the page, complete in one file")
-    print_result(options, answer.as_json(), "\n".join(map(whole_line, answer.lines)))
+    shown = (wrap(whole_line(line), WIDTH, subsequent_indent=" " * 4) for line in answer.lines)
+    print_result(options, answer.as_json(), "\n".join(chain.from_iterable(shown)))
     return int(answer.verdict.can_hang is True)

@@ -14,6 +14,7 @@ from wavesim.safe_io.escaping import WIDTH
 
 OTHERS = 3  # plans that are named beside the one to run
 ASKED_POINTS = 1.0  # an interval widened by less is not worth a question
+HINTS = {"tests_each_k_block": ", false if you use the code of `wavesim gen`"}  # of a field, what is usual
 
 
 def run_line(found: Recommendation) -> str:
@@ -65,12 +66,14 @@ def next_step(found: Recommendation, file: str) -> str:
         widened[name] = widened.get(name, 0.0) + points
     widest = max(widened, key=lambda name: widened[name], default="")
     if widest and widened[widest] >= ASKED_POINTS:
-        return f"say `{widest}` in {file}: not knowing it widens the interval by {widened[widest]:.1f} points"
+        by = f"{widened[widest]:.1f} points"
+        hint = HINTS.get(widest, "")
+        return f"say `{widest}` in {file}{hint}: not knowing it widens the interval by {by}"
     plan = found.option.plan
     if plan.is_stream_sync or not plan.sync.has_semaphores:
         return ""
     order = "" if found.best == plan.name else f" --order {found.best.removeprefix(plan.name).strip()}"
-    return f"wavesim gen --file {file} --sync {plan.name}{order}" if file.endswith(".toml") else ""
+    return f"wavesim gen {file} --sync {plan.name}{order}" if file.endswith(".toml") else ""
 
 
 def detail_lines(found: Recommendation) -> list[str]:

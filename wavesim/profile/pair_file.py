@@ -31,7 +31,7 @@ from wavesim.work.kinds import stage_fields
 
 # Fields of a kernel that a profile does not have, as a description names them.
 OF_KERNELS = (
-    *("m", "n", "k", "tile", "element", "split_k", "kernel_us"),
+    *("grid", "m", "n", "k", "tile", "element", "split_k", "kernel_us"),
     *("pipeline_depth", "wait", "tests_each_k_block", "persistent"),
 )
 ROLES = ("producer", "consumer")
@@ -93,7 +93,7 @@ def needs_text(reads: str, first: Stage, second: Stage) -> str:
     if reads == ROWS and is_flat and second.grid.y == 1:
         raise DescriptionError(
             f"reads is {ROWS!r}, and both grids are flat: {first.grid} and {second.grid} tiles. Say m, n, k "
-            "and tile of a product, whose rows are then known"
+            "and tile of a product, or grid = [tile columns, tile rows] of any other kernel"
         )
     if reads == SHARE or (is_flat and second.grid.y == 1):
         return _same_share(first, second)
@@ -156,7 +156,7 @@ NOTHING_SAID = PairAnswers()
 def pair_toml(pair: Pair, source: str, answers: PairAnswers = NOTHING_SAID) -> str:
     """The TOML text of a pair, what was answered in it. Raises `DescriptionError` as `pair_description`."""
     description = pair_description(pair, answers)
-    own, named = description.device, devices.load(catalogue_name(description.device))
+    own, named = description.device, devices.load(_nearest_name(description.device))
     needs = ", ".join(str(need) for need in description.pipeline.dependencies[0].needs)
     assumed = (
         f"said by its author: the consumer reads {needs}."
@@ -219,9 +219,9 @@ def _table(role: str, kernel: KernelFacts, grid: tuple[int, int], answers: PairA
 
 def _require_known(number: int, kernel: KernelFacts, answer: Mapping[str, Any]) -> None:
     """Raises `DescriptionError` unless a kernel's tiles are known: by its grid, or by its author."""
-    is_described = kernel.blind == PERSISTENT and "tile" in answer
+    is_described = kernel.blind == PERSISTENT and not {"tile", "grid"}.isdisjoint(answer)
     if kernel.device is None or (kernel.waves is None and not is_described):
-        fix = ". Answer with m, n, k and tile" if kernel.blind == PERSISTENT else ""
+        fix = ". Answer with m, n, k and tile, or with grid" if kernel.blind == PERSISTENT else ""
         raise DescriptionError(
             f"pair {number} cannot be predicted: {kernel.label}: "
             f"{kernel.blind or 'its device is not known'}{fix}"
@@ -230,23 +230,24 @@ def _require_known(number: int, kernel: KernelFacts, answer: Mapping[str, Any]) 
 
 def _require_launch(kernel: KernelFacts, stage: Stage, table: DescriptionTable) -> None:
     launched, tiles = kernel.shape.blocks, stage.grid.size
-    if "tile" in table.values and kernel.blind != PERSISTENT and tiles != launched:
-        raise table.wrong(
-            "tile",
-            f"with m, n and k that is {stage.grid}, {tiles:,} blocks; {launched:,} were launched. Correct "
-            "one, or add split_k",
-        )
+    if kernel.blind == PERSISTENT or tiles == launched:
+        return
+    has_tile = "tile" in table.values
+    how, fix = ("with m, n and k that is", ", or add split_k") if has_tile else ("that is", "")
+    raise table.wrong(
+        "tile" if has_tile else "grid",
+        f"{how} {stage.grid}, {tiles:,} blocks; {launched:,} were launched. Correct one{fix}",
+    )
 
 
-def catalogue_name(device: Device) -> str:
-    """The catalogued device that is nearest: same compute capability, then SMs."""
+def _nearest_name(device: Device) -> str:
+    """The catalogued device of that driver's name, or the nearest: same compute capability, then SMs."""
     known = [devices.load(name) for name in devices.products()]
     alike = [other for other in known if other.compute_capability == device.compute_capability]
     if not alike:
         raise DescriptionError(f"{device.name}: no catalogued device has its compute capability")
-    return min(
-        alike, key=lambda other: (abs(other.sm_count - device.sm_count), other.name != device.name)
-    ).name
+    name = devices.catalogue_name(device.name)
+    return min(alike, key=lambda other: (abs(other.sm_count - device.sm_count), other.name != name)).name
 
 
 def _require_few(pair: Pair) -> None:

@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from kineto_traces import advice_of, kernel, write_trace
 
 from wavesim.cli.command_line import main
 from wavesim.errors import DescriptionError, RecordingError
+from wavesim.model.device import load
 from wavesim.profile.advice import Advice
 from wavesim.profile.pair_file import PairAnswers, load_answers, pair_description, pair_toml
 from wavesim.profile.pair_verdicts import verdicts_of
@@ -76,6 +78,16 @@ def test_the_text_is_read_back_as_the_same_pair(tmp_path: Path, advice: Advice):
     assert "ASSUMED" in pair_toml(advice.pair(1), "a profile")
 
 
+@pytest.mark.parametrize(("driver", "name"), [("NVIDIA H200", "h200"), ("NVIDIA H100 80GB HBM3", "h100")])
+def test_the_text_names_the_device_of_the_profile(tmp_path: Path, advice: Advice, driver: str, name: str):
+    pair = advice.pair(1)
+    kernels = [
+        replace(kernel, device=replace(load(name), name=driver)) for kernel in (pair.producer, pair.consumer)
+    ]
+    named = replace(pair, producer=kernels[0], consumer=kernels[1])
+    assert f'device = "{name}"' in pair_toml(named, "a profile", answers_of(tmp_path, ANSWERS))
+
+
 @pytest.mark.parametrize(
     ("first", "second", "reads", "needs"),
     [
@@ -106,9 +118,19 @@ def test_what_is_read_follows_from_a_word_and_the_grids(
     assert ours == needs.replace("(", "").replace(")", "")
 
 
+def test_a_flat_launch_that_is_no_product_has_the_columns_and_rows_that_are_answered(tmp_path: Path):
+    pair = advice_of(flat_pair(tmp_path)).pair(1)
+    grids = [{"grid": [24, 8]}, {"grid": [16, 8]}]
+    description = pair_description(pair, PairAnswers(1, *grids, reads="row"))
+    assert [str(stage.grid) for stage in description.pipeline.stages] == ["24 x 8", "16 x 8"]
+    assert str(description.pipeline.dependencies[0].needs[0]) == "producer[:, y]"
+    with pytest.raises(RecordingError, match=r"'producer.grid' is .* 24 x 9, 216 blocks; 192 were launched"):
+        pair_description(pair, PairAnswers(1, {"grid": [24, 9]}, reads="row"))
+
+
 def test_a_persistent_kernel_can_be_described_by_its_tiles(tmp_path: Path):
     advice = advice_of(flat_pair(tmp_path, PERSISTENT, PERSISTENT, ((132, 1, 1), (132, 1, 1))))
-    with pytest.raises(DescriptionError, match=r"persistent\. Answer with m, n, k and tile"):
+    with pytest.raises(DescriptionError, match=r"persistent\. Answer with m, n, k and tile, or with grid"):
         pair_description(advice.pair(1))
     sizes = {"m": 2048, "n": 4096, "k": 4096, "tile": [128, 128, 64]}
     description = pair_description(advice.pair(1), PairAnswers(1, sizes, sizes, "row"))
@@ -205,7 +227,7 @@ def test_questions_are_asked_until_the_answers_describe_the_pair(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     profile, toml = flat_pair(tmp_path), tmp_path / "pair.toml"
-    wrong = ["1", "1024 6144 512", "128 128", "no", "", "-", "no", "", "row"]  # 384 blocks are not 192
+    wrong = ["1", "1024 6144 512", "128 128", "no", "", "-", "", "no", "", "row"]  # 384 blocks are not 192
     right = ["1", "1024 6144 512", "128 256 64", "no", "", "1024 2048 6144", "128 128", "no", "88", "row"]
     monkeypatch.setattr("sys.stdin", io.StringIO("\n".join([*wrong, *right]) + "\n"))
     assert main(["advise", str(profile), "--ask", "--toml", str(toml), "--verdicts", "0", "--verbose"]) == 0
