@@ -134,7 +134,8 @@ def puzzle_section() -> Markup:
 
 
 def _card(asked: Puzzle) -> Markup:
-    about = element("span", f" {asked.fields['fault']}", class_="marks")
+    level = "for experts: " if asked.fields.get("expert") else ""
+    about = element("span", f" {level}{asked.fields['fault']}", class_="marks")
     name = element("summary", f"{asked.number.partition('.')[2]}. {asked.fields['name']}:", about)
     parts = (
         element("p", f"{asked.fields['task']}."),
