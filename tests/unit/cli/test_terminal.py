@@ -70,7 +70,8 @@ def test_names_of_a_file_are_words_on_the_terminal(command, file, tmp_path, caps
     assert "forged" in out + err
     assert_harmless(out)
     assert_harmless(err)
-    assert len(err.splitlines()) <= 2
+    # A slow machine is told how far the simulations are, a line for each.
+    assert len([line for line in err.splitlines() if not line.startswith("simulating ")]) <= 2
 
 
 @pytest.mark.parametrize(
