@@ -15,7 +15,7 @@ CHOICE = PolicyChoice("published-mlp", 6, 0.83, 0.43, 6, 0)
 
 
 def standings(found: list[Threshold], name: str) -> dict[str, str]:
-    return {one.figure: one.standing for one in found if one.name == name}
+    return {one.bound.figure: one.standing for one in found if one.name == name}
 
 
 def test_a_figure_meets_its_target_or_only_its_threshold_or_neither():
