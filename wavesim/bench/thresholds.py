@@ -1,8 +1,8 @@
 """Thresholds: what the scores have to reach, written down beforehand, and whether each one is met.
 
 Example: published MLPs from 128 tokens on, with at most five constants: the threshold is a median error of
-2.5 points and the target 1.5; 2.0 were measured, so that the threshold is met and the target is not. They are in
-`thresholds.toml`.
+2.5 points and the target 1.5; 2.0 were measured, so that the threshold is met and the target is not.
+`thresholds.toml` has all of them.
 """
 
 import tomllib
