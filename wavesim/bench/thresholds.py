@@ -83,7 +83,8 @@ def _data() -> dict[str, Any]:
 
 def _bounds(rows: Sequence[Sequence[Any]]) -> list[Bound]:
     return [
-        Bound(figure, bound, *(more or (None,)), which == "least") for figure, which, bound, *more in rows
+        Bound(figure, bound, target[0] if target else None, is_least=which == "least")
+        for figure, which, bound, *target in rows
     ]
 
 
@@ -95,7 +96,8 @@ def thresholds_of(
 ) -> list[Threshold]:
     """Every one with what was reached, also of sets that were not scored."""
     known: dict[str, list[object]] = {}
-    for score in (*scores, *choices, *([orders] if orders else [])):
+    every: list[SetScore | PolicyChoice | OrderChoice] = [*scores, *choices, *([orders] if orders else [])]
+    for score in every:
         known.setdefault(score.name, []).append(score)
     thresholds = [
         Threshold(entry["what"], name, bound, _figure(known.get(name, ()), bound.figure))
@@ -137,9 +139,10 @@ def threshold_lines(thresholds: Sequence[Threshold]) -> list[str]:
     """The thresholds as a table, and how many of them are met."""
     rows = [("what", "set", "figure", "found", "threshold", "target", "reached")]
     for threshold in thresholds:
-        figure, *numbers = threshold.bound.figure, threshold.value, threshold.bound.threshold
-        cells = ("-" if value is None else f"{value:.2f}" for value in (*numbers, threshold.bound.target))
-        rows.append((threshold.what, threshold.name, figure, *cells, threshold.standing))
+        bound = threshold.bound
+        numbers = (threshold.value, bound.threshold, bound.target)
+        value, least, target = ("-" if number is None else f"{number:.2f}" for number in numbers)
+        rows.append((threshold.what, threshold.name, bound.figure, value, least, target, threshold.standing))
     scored = [threshold for threshold in thresholds if threshold.value is not None]
     with_target = [entry for entry in scored if entry.bound.target is not None]
     reached = sum(entry.standing != "missed" for entry in scored)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
@@ -20,6 +21,7 @@ from wavesim_gpu.driver.kernel_launch import KernelLaunch
 
 PARTS = ("schedule", "launch", "sync")
 SEMAPHORES = "semaphores"  # every synchronisation with semaphores, whatever its policy
+MOVED_BYTES = 16  # by one load, store or asynchronous copy, and what TMA begins at
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,19 @@ class OperandPlace:
 
     address: int
     row_stride: int
+
+
+def require_aligned(owner: str, name: str, place: OperandPlace) -> None:
+    """Raises `DescriptionError` unless all rows of an operand, of 16 bits an element, begin at 16 bytes."""
+    for what, value, unit, units in (
+        ("address", place.address, MOVED_BYTES, "bytes"),
+        ("row stride", place.row_stride, MOVED_BYTES // 2, "elements"),
+    ):
+        if value % unit:
+            raise DescriptionError(
+                f"{owner}: the {what} of {name} is {value}; 16 bytes are moved at once, which needs a "
+                f"multiple of {unit} {units}. Align it"
+            )
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,15 @@ from wavesim_gpu.driver.kernel_launch import KernelLaunch
 from wavesim_gpu.kernels.attention.dropout import DROPOUT, dropout_params
 from wavesim_gpu.kernels.attention.reference import attention_reference
 from wavesim_gpu.kernels.gemm.sm90.tensor_map import ELEMENT_BYTES, encode_heads
-from wavesim_gpu.kernels.stage_backend import OperandPlace, Scratch, StageBackend, combinations
+from wavesim_gpu.kernels.stage_backend import (
+    OperandPlace,
+    Scratch,
+    StageBackend,
+    combinations,
+    require_aligned,
+)
 
 HOPPER_CAPABILITY = (9, 0)
-ALIGNMENT = 16  # bytes: addresses and rows of what TMA moves
 TILE_M, OUTPUT_ROWS = 128, 64  # query rows of a tile, and of an MMA warpgroup, which are stored at once
 THREADS = 384  # two MMA warpgroups, and one with the producer and epilogue warps
 CONTROL_BYTES = 1024  # attention/sm90/shared_memory.cuh, Control: barriers and work tiles, after all buffers
@@ -110,7 +115,8 @@ class HopperAttention(StageBackend):
         self, work: Attention, plan: Plan, places: Mapping[str, OperandPlace], scratch: Scratch
     ) -> tuple[Any, ...]:
         """`AttentionSm90Params`. Raises `DescriptionError` for misaligned addresses and strides."""
-        _require_aligned(work, places)
+        for name, place in places.items():
+            require_aligned(f"Attention {work.name}", name, place)
         tile, record = _tile(work), np.zeros(1, PARAMS)[0]
         for name, rows in (("q", TILE_M), ("k", tile.tile_n), ("v", tile.tile_n), ("out", OUTPUT_ROWS)):
             record[name] = _map(work, name, places[name], rows)
@@ -141,16 +147,3 @@ def _map(work: Attention, name: str, place: OperandPlace, box_rows: int) -> Any:
     return encode_heads(
         place.address, (work.sequences, rows, columns), (box_rows, work.head_dim), work.dtype, strides
     )
-
-
-def _require_aligned(work: Attention, places: Mapping[str, OperandPlace]) -> None:
-    for name, place in places.items():
-        for what, value, unit in (
-            ("address", place.address, ALIGNMENT),
-            ("row stride", place.row_stride, ALIGNMENT // ELEMENT_BYTES),
-        ):
-            if value % unit:
-                raise DescriptionError(
-                    f"Attention {work.name}: the {what} of {name} is {value}; TMA needs a multiple of {unit} "
-                    f"({'bytes' if what == 'address' else 'elements'}). Align it"
-                )

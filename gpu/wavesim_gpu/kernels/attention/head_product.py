@@ -11,18 +11,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
 from wavesim.plan.plan import Plan
-from wavesim.work.attention.head_product import ROW_UNIT, HeadProduct
+from wavesim.work.attention.head_product import HeadProduct
 from wavesim_gpu.driver.kernel_launch import KernelLaunch
-from wavesim_gpu.kernels.gemm.sm80.gemm import MmaTile
+from wavesim_gpu.kernels.gemm.sm80.gemm import MmaTile, tile_among
 from wavesim_gpu.kernels.stage_backend import (
     OperandPlace,
     Scratch,
     StageBackend,
     combinations,
     reasons_of_a_tile_per_block,
+    require_aligned,
 )
 
 # By tile_m, tile_n and tile_k.
@@ -64,17 +64,12 @@ class HeadProducts(StageBackend):
 
     def check(self, work: HeadProduct, plan: Plan | None = None) -> None:
         """Raises `DescriptionError` for a tile that no kernel has."""
-        if _tile_of(work) not in TILE_CONFIGS:
-            known = ", ".join("x".join(map(str, tile)) for tile in TILE_CONFIGS)
-            raise DescriptionError(
-                f"HeadProduct {work.name}: the tile is {'x'.join(map(str, _tile_of(work)))}; kernels have "
-                f"{known}"
-            )
+        tile_among(TILE_CONFIGS, self.name, work)
 
     def launch(self, work: HeadProduct, plan: Plan, device: Device) -> KernelLaunch:
         """A block per tile, the same on every device."""
         self.check(work, plan)
-        config = TILE_CONFIGS[_tile_of(work)]
+        config = tile_among(TILE_CONFIGS, self.name, work)
         is_bf16 = str(work.dtype == "bf16").lower()
         return KernelLaunch(
             f"head_product<{config.name}, {config.min_blocks}, Product::{work.product}, {is_bf16}, "
@@ -90,7 +85,7 @@ class HeadProducts(StageBackend):
         """`HeadProductParams`. Raises `DescriptionError` for rows that do not begin at 16 bytes."""
         record = np.zeros(1, HEAD_PRODUCT_PARAMS)[0]
         for name, place in places.items():
-            _require_aligned(work, name, place)
+            require_aligned(f"HeadProduct {work.name}", name, place)
             rows = work.kv_rows if name == "cache" else work.length
             record[name] = (place.address, place.row_stride, rows * place.row_stride)
         for name in ("length", "keys", "cached", "head_dim", "row_blocks", "column_blocks", "scale"):
@@ -116,15 +111,3 @@ class HeadProducts(StageBackend):
         product = queries @ (keys.transpose(0, 1, 3, 2) if work.product == "scores" else keys)
         out = (work.scale * product).transpose(0, 2, 1, 3).reshape(work.m, work.columns)
         return {"out": out, **written}
-
-
-def _tile_of(work: HeadProduct) -> tuple[int, int, int]:
-    return work.tile_m, work.tile_n, work.tile_k
-
-
-def _require_aligned(work: HeadProduct, name: str, place: OperandPlace) -> None:
-    if place.address % (2 * ROW_UNIT) or place.row_stride % ROW_UNIT:
-        raise DescriptionError(
-            f"HeadProduct {work.name}: {name} begins at {place.address:#x} with rows of {place.row_stride} "
-            f"elements; addresses must be multiples of {2 * ROW_UNIT} bytes and rows of {ROW_UNIT} elements"
-        )

@@ -12,16 +12,18 @@ import numpy as np
 from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
 from wavesim.plan.plan import Plan
-from wavesim_gpu.kernels.stage_backend import OperandPlace, combinations, reasons_of_a_tile_per_block
+from wavesim_gpu.kernels.stage_backend import (
+    OperandPlace,
+    combinations,
+    reasons_of_a_tile_per_block,
+    require_aligned,
+)
 
 # operand.cuh, Operand.
 OPERAND = np.dtype([("data", "<u8"), ("row", "<i8"), ("sequence", "<i8")])
 assert OPERAND.itemsize == 24
 
 LOG2_E = 1.4426950408889634  # exponentials are powers of two on the device
-COPY_BYTES = 16  # of one asynchronous copy
-COPY_ELEMENTS = COPY_BYTES // 2
-
 DEPENDENT_LAUNCH = (9, 0)  # the first compute capability that has griddepcontrol
 PORTABLE_RUNS = combinations("tile")
 PORTABLE_REASONS = reasons_of_a_tile_per_block("it has no sum over K to split")
@@ -36,17 +38,8 @@ def store_operands(
     """
     for name, rows in sequence_rows.items():
         place = places[name]
-        _require_aligned(owner, name, "address", place.address, COPY_BYTES, "bytes")
-        _require_aligned(owner, name, "row stride", place.row_stride, COPY_ELEMENTS, "elements")
+        require_aligned(owner, name, place)
         record[name] = (place.address, place.row_stride, rows * place.row_stride)
-
-
-def _require_aligned(owner: str, name: str, what: str, value: int, unit: int, units: str) -> None:
-    if value % unit:
-        raise DescriptionError(
-            f"{owner}: the {what} of {name} is {value}; 16-byte copies need a multiple of {unit} {units}. "
-            "Align it"
-        )
 
 
 def require_launchable(plan: Plan, device: Device) -> None:

@@ -17,13 +17,14 @@ from wavesim.work.convolution import Conv2D
 from wavesim_gpu.driver.kernel_launch import KernelLaunch
 from wavesim_gpu.kernels.convolution.im2col import IM2COL, im2col_record, partial_bytes, require_counted
 from wavesim_gpu.kernels.convolution.reference import conv_reference
-from wavesim_gpu.kernels.gemm.sm80.gemm import ROW_UNIT, MmaTile
+from wavesim_gpu.kernels.gemm.sm80.gemm import MmaTile, tile_among
 from wavesim_gpu.kernels.stage_backend import (
     OperandPlace,
     Scratch,
     StageBackend,
     combinations,
     reasons_of_a_tile_per_block,
+    require_aligned,
 )
 
 # By tile_m, tile_n and tile_k.
@@ -69,18 +70,13 @@ class PortableConvolution(StageBackend):
                 f"Conv2D {work.name}: packs_rows is True; backend {self.name!r} loads tap by tap. Use "
                 "packs_rows=False, or backend 'hopper'"
             )
-        if _tile_of(work) not in TILE_CONFIGS:
-            known = ", ".join("x".join(map(str, tile)) for tile in TILE_CONFIGS)
-            raise DescriptionError(
-                f"Conv2D {work.name}: the tile is {'x'.join(map(str, _tile_of(work)))}; backend "
-                f"{self.name!r} has {known}. Use one of these"
-            )
+        tile_among(TILE_CONFIGS, self.name, work)
         require_counted(work)
 
     def launch(self, work: Conv2D, plan: Plan, device: Device) -> KernelLaunch:
         """A block per tile and split, the same on every device."""
         self.check(work, plan)
-        config = TILE_CONFIGS[_tile_of(work)]
+        config = tile_among(TILE_CONFIGS, self.name, work)
         is_bf16 = str(work.dtype == "bf16").lower()
         return KernelLaunch(
             f"convolve<{config.name}, {config.min_blocks}, {is_bf16}, generated::stage>",
@@ -95,7 +91,7 @@ class PortableConvolution(StageBackend):
         """`ConvSm80Params`. Raises `DescriptionError` for rows that do not begin at 16 bytes."""
         record = np.zeros(1, CONV_PARAMS)[0]
         for name, place in places.items():
-            _require_aligned(work, name, place)
+            require_aligned(f"Conv2D {work.name}", name, place)
             record[name] = place.address
         for name in STRIDED:
             record[f"{name}_stride"] = places[name].row_stride if name in places else 0
@@ -114,15 +110,3 @@ class PortableConvolution(StageBackend):
     def partial_bytes(self, work: Conv2D, plan: Plan) -> int:
         """Of fp32 partial sums that split K needs; 0 without."""
         return partial_bytes(work)
-
-
-def _tile_of(work: Conv2D) -> tuple[int, int, int]:
-    return work.tile_m, work.tile_n, work.tile_k
-
-
-def _require_aligned(work: Conv2D, name: str, place: OperandPlace) -> None:
-    if place.address % (2 * ROW_UNIT) or place.row_stride % ROW_UNIT:
-        raise DescriptionError(
-            f"Conv2D {work.name}: {name} begins at {place.address:#x} with rows of {place.row_stride} "
-            f"elements; addresses must be multiples of {2 * ROW_UNIT} bytes and rows of {ROW_UNIT} elements"
-        )

@@ -14,7 +14,7 @@ from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
 from wavesim.plan.plan import Plan
 from wavesim_gpu.driver.kernel_launch import KernelLaunch
-from wavesim_gpu.kernels.stage_backend import OperandPlace, StageBackend, combinations
+from wavesim_gpu.kernels.stage_backend import OperandPlace, StageBackend, combinations, require_aligned
 
 WARP = 32
 VECTOR = 8  # elements of 16 bits in one load
@@ -23,7 +23,6 @@ MOST_THREADS = 512
 MOST_COLUMNS = MOST_THREADS * MOST_VECTORS * VECTOR
 THREADS_OF_SHORT_ROWS = 128
 THREADS_PER_SM = 768  # as many as rows.cuh asks the compiler to leave registers for
-ALIGNMENT = 16  # bytes
 
 # rows/rows.cuh, RowMatrix and RowTiles.
 ROW_MATRIX = np.dtype([("data", "<u8"), ("stride", "<i8")])
@@ -76,15 +75,7 @@ def tiles_record(length: int, tile_m: int, plan: Plan) -> Any:
 
 def matrix_record(owner: str, name: str, place: OperandPlace) -> Any:
     """`RowMatrix` of an operand. Raises `DescriptionError` where 16 bytes cannot be loaded at once."""
-    for what, value, unit in (
-        ("address", place.address, ALIGNMENT),
-        ("row stride", place.row_stride, VECTOR),
-    ):
-        if value % unit:
-            raise DescriptionError(
-                f"{owner}: the {what} of {name} is {value}; it must be a multiple of {unit} "
-                f"({'bytes' if what == 'address' else 'elements'}). Align it"
-            )
+    require_aligned(owner, name, place)
     return np.array((place.address, place.row_stride), ROW_MATRIX)
 
 

@@ -53,6 +53,19 @@ class MmaTile:
         return f"TileConfig<{', '.join(map(str, sizes))}>"
 
 
+def tile_among(tiles: Mapping[tuple[int, int, int], MmaTile], backend: str, work: Any) -> MmaTile:
+    """Of some work, by tile_m, tile_n and tile_k. Raises `DescriptionError` where no kernel has it."""
+    size = (work.tile_m, work.tile_n, work.tile_k)
+    if size not in tiles:
+        known = ", ".join("x".join(map(str, tile)) for tile in tiles)
+        tile = "x".join(map(str, size))
+        raise DescriptionError(
+            f"{type(work).__name__} {work.name}: the tile is {tile}; backend {backend!r} has {known}. "
+            "Use one of these"
+        )
+    return tiles[size]
+
+
 TILE_CONFIGS = {
     (entry.tile_m, entry.tile_n, entry.tile_k): entry
     for entry in (
