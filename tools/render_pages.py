@@ -26,6 +26,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 from traitlets.config import Config
 
+from wavesim.teaching.folded_answers import WORDS
 from wavesim.view.plotly_script import SOURCE, packed_plotly
 from wavesim.view.raster import dark_rasters
 from wavesim.view.theme import DARK, LIGHT, counterparts
@@ -119,6 +120,12 @@ def run_notebook(path: Path) -> nbformat.NotebookNode:
 
 def make_static(notebook: nbformat.NotebookNode) -> None:
     """Turns plotly figures and widgets into HTML that needs no kernel and shares one plotly.min.js."""
+    for cell in notebook.cells:
+        kept = [
+            output for output in cell.get("outputs", []) if output.get("data", {}).get("text/plain") != WORDS
+        ]
+        if "outputs" in cell:
+            cell.outputs = kept  # where nothing runs, nobody commits to a prediction
     for output in (output for cell in notebook.cells for output in cell.get("outputs", [])):
         data = output.get("data", {})
         if PLOTLY in data:

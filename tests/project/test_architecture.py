@@ -75,7 +75,7 @@ OWNERS = {
     "ipywidgets": {"widgets", "teaching"},
     "anywidget": {"widgets"},
     "traitlets": {"widgets"},
-    "IPython": {"view", "widgets"},
+    "IPython": {"view", "widgets", "teaching"},
 }
 EVERYWHERE = {"numpy"}
 # Importing any of these would need simpy, plotly or a notebook, which a GPU machine need not have.

@@ -15,13 +15,14 @@ from wavesim.errors import DescriptionError
 from wavesim.safe_io.annotated import typed
 from wavesim.safe_io.bounds import real
 from wavesim.safe_io.escaping import Markup, element
+from wavesim.teaching.folded_answers import veil
 from wavesim.widgets.words import Words, style_sheet
 
 Value = float | str
 LABEL = {"description_width": "initial"}
 
 
-HIDDEN = "Hidden until you predict: commit above and run this cell again, or open it."
+HIDDEN = "Predict first, then open this."
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ class Prediction(ipywidgets.VBox):
         self.questions = questions
         self.choices = tuple(choices)
         self.committed: tuple[Value, ...] | None = None
+        veil.draw(self)
         self.fields = self._choice() if choices else [_number(question) for question in questions]
         self.button = ipywidgets.Button(description="Commit", tooltip="Commits and locks this prediction")
         self.words = Words()

@@ -36,7 +36,7 @@ class TestPrediction:
 
     def test_the_truth_is_folded_until_something_was_predicted(self):
         asked = Prediction("waves")
-        assert "<details><summary>Hidden until you predict" in asked.reveal(4)._repr_html_()
+        assert "<details><summary>Predict first" in asked.reveal(4)._repr_html_()
         asked.commit(4)
         assert "<details>" not in asked.reveal(4)._repr_html_()
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -51,6 +52,7 @@ def test_what_another_program_owns_is_left_as_it_is(kept, make):
 KERNEL = """
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from wavesim.teaching.solved_file import keep_in, remember
 keep_in(Path(sys.argv[1]))
 for number in range(1, 60):
@@ -73,6 +75,8 @@ def test_a_folder_that_cannot_be_written_leaves_the_answer_right_and_says_so(kep
 
 def test_nothing_is_written_before_the_extension_is_loaded_and_after_it_is_unloaded(tmp_path, monkeypatch):
     class Shell:
+        events = SimpleNamespace(register=lambda *_: None, unregister=lambda *_: None)
+
         def set_custom_exc(self, kinds, handler):
             self.handled = kinds
 
