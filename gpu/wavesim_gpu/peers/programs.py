@@ -137,13 +137,6 @@ class SharedGemmProgram:
                     with self.group.on(rank):
                         step.enqueue(self.streams[rank])
 
-    def run_on(self, stream: int) -> Any:
-        """One call of the only driven rank in the order of a CUDA stream, by its address; its output."""
-        (rank,) = self.group.ranks
-        with self.group.on(rank) as cupy:
-            self._enqueue(rank, cupy.cuda.ExternalStream(stream))
-        return self.outs[rank]
-
     def poison(self) -> None:
         """NaN in all outputs, so that what a call leaves out is seen. On all ranks before any calls again."""
         for rank in self.group.ranks:

@@ -65,11 +65,6 @@ class Stuck:
     heads: Mapping[Pool, int] = field(default_factory=dict)
     closed: Mapping[Pool, Closed] = field(default_factory=dict)
 
-    @property
-    def needs_room(self) -> bool:
-        """Whether it comes about by a lack of room, so that another order avoids it."""
-        return bool(self.heads)
-
 
 class StuckSearch:
     """Tries all ways in which operations can stand together."""

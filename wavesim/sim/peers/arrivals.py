@@ -5,13 +5,12 @@ counter per tile row for them, ready at half a row; the tile that makes it full 
 """
 
 from collections import Counter
-from collections.abc import Mapping
 
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.order import Tile
 from wavesim.plan.policy import Policy
-from wavesim.sim.peers.program import PeerSemaphore, Send
+from wavesim.sim.peers.program import PeerSemaphores, Send
 from wavesim.work.collective import tile_bytes_of
 
 Key = tuple[str, int, int]  # stage, device that reads, semaphore of the policy's table
@@ -29,7 +28,7 @@ class Arrivals:
         }
         self._reads = {stage.name: self._read_by(stage) for stage in pipeline.stages}
         self._readers = self._all_readers()
-        self.semaphores: list[PeerSemaphore] = []
+        self.semaphores = PeerSemaphores()
         self._numbers = self._numbered()
 
     def _read_by(self, stage: Stage) -> dict[Tile, list[tuple[str, Tile]]]:
@@ -63,9 +62,10 @@ class Arrivals:
             for tile, devices in self._readers[name].items()
             for device in devices
         )
-        for (name, device, unit), awaited in counts.items():
-            self.semaphores.append(PeerSemaphore(f"{name} semaphore {unit}", device, awaited))
-        return {key: number for number, key in enumerate(counts)}
+        return {
+            (name, device, unit): self.semaphores.add(f"{name} semaphore {unit}", device, awaited)
+            for (name, device, unit), awaited in counts.items()
+        }
 
     def _unit(self, name: str, tile: Tile) -> int:
         return self._tables[name][tile[1] * self._pipeline.stage(name).grid.x + tile[0]]
@@ -89,12 +89,3 @@ class Arrivals:
         others.sort(key=lambda device: (device - stage.device) % 64)
         size = tile_bytes_of(stage) if others else 0
         return tuple(Send(device, size, self.posts(stage, tile, device)) for device in others)
-
-    def add(self, name: str, device: int, awaited: int) -> int:
-        """A semaphore of one's own: its number."""
-        self.semaphores.append(PeerSemaphore(name, device, awaited))
-        return len(self.semaphores) - 1
-
-    def readers(self) -> Mapping[str, Mapping[Tile, set[int]]]:
-        """The devices that need each tile, by stage."""
-        return self._readers

@@ -17,10 +17,9 @@ from wavesim.sim.peers.program import (
     PeerItem,
     PeerKernel,
     PeerProgram,
-    PeerSemaphore,
+    PeerSemaphores,
     PeerTimes,
     Send,
-    parameters_of,
 )
 from wavesim.sim.peers.way import PeerWay
 from wavesim.work.collective import Collective, tile_bytes_of
@@ -45,9 +44,7 @@ def exchange_program(
         raise DescriptionError(f"way exchange: the grid {grid} has one row of tiles, for 2 GPUs. Use stores")
     made = _Exchange(pipeline, host, way, device, times)
     kernels = [made.kernel(rank) for rank in range(RANKS)]
-    return PeerProgram(
-        pipeline.name, way.word, way.text, kernels, made.semaphores, parameters_of(pipeline, host)
-    )
+    return PeerProgram(pipeline, host, way, kernels, made.semaphores)
 
 
 def _is_shared_out(collective: Collective) -> bool:
@@ -64,20 +61,13 @@ class _Exchange:
         self._stores_sums = collective.kind == "all-reduce"
         self._grid, self._bytes = self._stage.grid, tile_bytes_of(self._stage)
         self._half = -(-self._grid.y // RANKS)
-        self.semaphores: list[PeerSemaphore] = []
-        tiles = list(self._grid)
-        self._came = {
-            tile: self._semaphore(f"{self._stage.name} tile {tile}", self._owner(tile), 1) for tile in tiles
-        }
+        self.semaphores = PeerSemaphores()
+        tiles, name, add = list(self._grid), self._stage.name, self.semaphores.add
+        self._came = {tile: add(f"{name} tile {tile}", self._owner(tile), 1) for tile in tiles}
         counts = [sum(self._owner(tile) == rank for tile in tiles) for rank in range(RANKS)]
         self._summed = [
-            self._semaphore(f"{self._stage.name} sums of rank {1 - rank}", rank, counts[1 - rank])
-            for rank in range(RANKS)
+            add(f"{name} sums of rank {1 - rank}", rank, counts[1 - rank]) for rank in range(RANKS)
         ]
-
-    def _semaphore(self, name: str, rank: int, awaited: int) -> int:
-        self.semaphores.append(PeerSemaphore(name, rank, awaited))
-        return len(self.semaphores) - 1
 
     def _owner(self, tile: Tile) -> int:
         return tile[1] // self._half

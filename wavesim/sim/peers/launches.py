@@ -27,7 +27,6 @@ from wavesim.sim.peers.program import (
     Send,
     Sender,
     dram_bytes_per_s,
-    parameters_of,
 )
 from wavesim.sim.peers.way import ADDING_SMS, GATHERING_SMS, PeerWay
 from wavesim.work.collective import SharedTiles, tile_bytes_of
@@ -81,16 +80,7 @@ class _Tiles:
         kernels = [*self._communicating, *self._computing, *self._following]
         if self._way.method == "plain-stores":
             kernels = self._one_after_another()
-        text = self._way.text
-        semaphores = self._arrivals.semaphores
-        return PeerProgram(
-            self._described.name,
-            self._way.word,
-            text,
-            kernels,
-            semaphores,
-            parameters_of(self._described, self._host),
-        )
+        return PeerProgram(self._described, self._host, self._way, kernels, self._arrivals.semaphores)
 
     def _one_after_another(self) -> list[PeerKernel]:
         """All on one stream of each device, in the pipeline's order, each on all SMs."""
@@ -189,7 +179,7 @@ class _Tiles:
         for name, stages in sums.items():
             whole = sum(stage.grid.size for stage in stages)
             numbers = {
-                rank: self._arrivals.add(f"{name} of other ranks", rank, whole - stage.grid.size)
+                rank: self._arrivals.semaphores.add(f"{name} of other ranks", rank, whole - stage.grid.size)
                 for rank, stage in enumerate(stages)
             }
             met |= {stage.name: numbers for stage in stages}
@@ -214,7 +204,7 @@ class _Tiles:
         made: dict[Tile, int] = {}
         sent: list[PeerItem] = []
         for number, group in enumerate(groups):
-            semaphore = self._arrivals.add(f"{name} chunk {number}", stage.device, len(group))
+            semaphore = self._arrivals.semaphores.add(f"{name} chunk {number}", stage.device, len(group))
             made |= {item.tile: semaphore for item in group}
             sent.append(PeerItem((number, 0), waits=(semaphore,), sends=self._sends(stage, group)))
         size = tile_bytes_of(stage)

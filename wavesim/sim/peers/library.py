@@ -18,10 +18,9 @@ from wavesim.sim.peers.program import (
     PeerItem,
     PeerKernel,
     PeerProgram,
-    PeerSemaphore,
+    PeerSemaphores,
     PeerTimes,
     dram_bytes_per_s,
-    parameters_of,
 )
 from wavesim.sim.peers.way import PeerWay
 from wavesim.work.collective import ELEMENT_BYTES
@@ -45,29 +44,26 @@ def library_program(pipeline: Pipeline, host: Host, way: PeerWay, times: PeerTim
                 "Use sequence or stores"
             )
     kernels: list[PeerKernel] = []
-    semaphores: list[PeerSemaphore] = []
+    semaphores = PeerSemaphores()
     for stage in pipeline.stages:
         collective = host.collectives.get(stage.name)
         for chunk in range(way.chunks):
             if collective is not None:
-                kind, count = collective.kind, times.costs.library_sms * host.gpus
-                semaphores.append(
-                    PeerSemaphore(f"{stage.name} {kind} {chunk}: blocks of all ranks", 0, count)
-                )
+                name = f"{stage.name} {collective.kind} {chunk}: blocks of all ranks"
+                met = (semaphores.add(name, 0, times.costs.library_sms * host.gpus),)
             for rank in range(host.gpus):
                 own = _library_kernel(stage, rank, chunk, way, times)
                 if collective is None:
                     kernels.append(own)
                     continue
                 shared = _library_collective(stage, collective.kind, rank, chunk, way, host, times)
-                met = (len(semaphores) - 1,)
                 items = [replace(item, arrives=met, waits=met) for item in shared.items]
                 shared = replace(shared, items=items)
                 pair = (shared, own) if collective.kind == "all-gather" else (own, shared)
                 kernels += [pair[0], replace(pair[1], after=(len(kernels),))]
     if way.chunks > 1:
         kernels = _by_stream(kernels)
-    return PeerProgram(pipeline.name, way.word, way.text, kernels, semaphores, parameters_of(pipeline, host))
+    return PeerProgram(pipeline, host, way, kernels, semaphores)
 
 
 def _by_stream(kernels: Sequence[PeerKernel]) -> list[PeerKernel]:

@@ -13,6 +13,7 @@ from wavesim.costs.peer_costs import PeerCosts
 from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.order import Tile
+from wavesim.sim.peers.way import PeerWay
 from wavesim.work.collective.host import Host
 from wavesim.work.gemm import Gemm
 
@@ -78,21 +79,24 @@ class PeerSemaphore:
     awaited: int
 
 
+class PeerSemaphores(list[PeerSemaphore]):
+    """All of a program, by their numbers."""
+
+    def add(self, name: str, device: int, awaited: int) -> int:
+        """One more: its number."""
+        self.append(PeerSemaphore(name, device, awaited))
+        return len(self) - 1
+
+
 @dataclass(frozen=True)
 class PeerProgram:
-    """All kernels in launch order, and all semaphores."""
+    """A pipeline on a host in a way: all kernels in launch order, and all semaphores."""
 
-    name: str
-    way: str
-    text: str
+    pipeline: Pipeline
+    host: Host
+    way: PeerWay
     kernels: Sequence[PeerKernel]
     semaphores: Sequence[PeerSemaphore]
-    parameters: Mapping[str, int | str]
-
-    @property
-    def devices(self) -> int:
-        """GPUs."""
-        return 1 + max(kernel.stage.device for kernel in self.kernels)
 
 
 @dataclass(frozen=True)
@@ -112,8 +116,3 @@ def dram_bytes_per_s(gemm: Gemm, taken_ns: float) -> float:
     """What a GEMM that takes so long wants of the DRAM: every matrix once."""
     moved = gemm.m * gemm.k + gemm.k * gemm.n + gemm.m * gemm.columns
     return 2 * moved / max(1.0, taken_ns) * 1e9
-
-
-def parameters_of(pipeline: Pipeline, host: Host) -> dict[str, int | str]:
-    """The pipeline's, with GPUs and link."""
-    return {**pipeline.parameters, "gpus": host.gpus, "link": host.link.name}

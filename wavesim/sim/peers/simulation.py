@@ -164,7 +164,7 @@ def _tile_ns(stage: Stage, products: ProductCosts, device: Device, burst_ratio: 
 
 def require_room(program: PeerProgram, device: Device) -> None:
     """Blocks that wait and come first may not hold every SM: what they wait for would have none."""
-    for rank in range(program.devices):
+    for rank in range(program.host.gpus):
         own = [
             kernel
             for kernel in program.kernels
@@ -175,7 +175,7 @@ def require_room(program: PeerProgram, device: Device) -> None:
         if len(ahead) < len(own) and held >= device.sm_count:
             names = ", ".join(f"{kernel.blocks} of {kernel.stage.name}" for kernel in ahead)
             raise DescriptionError(
-                f"way {program.way}: blocks that wait may hold {held} SMs of rank {rank} ({names}), and "
+                f"way {program.way.word}: blocks that wait may hold {held} SMs of rank {rank} ({names}), and "
                 "it has "
                 f"{device.sm_count}; the GEMM they wait for would never run. Use fewer SMs"
             )
@@ -225,15 +225,16 @@ def _header(program: PeerProgram, device: Device) -> Header:
         )
         for kernel in program.kernels
     )
+    host = program.host
     values = tuple(semaphore.awaited for semaphore in program.semaphores)
     first, last = stages[0].name, stages[-1].name
     return Header(
         source="simulated",
-        device=describe_device(device, program.devices),
-        workload=program.name,
-        plan=program.way,
-        plan_label=program.text,
+        device=describe_device(device, program.host.gpus),
+        workload=program.pipeline.name,
+        plan=program.way.word,
+        plan_label=program.way.text,
         stages=stages,
         dependencies=(DependencyInfo(first, last, "of all ranks", (), values),) if values else (),
-        parameters=dict(program.parameters),
+        parameters={**program.pipeline.parameters, "gpus": host.gpus, "link": host.link.name},
     )
