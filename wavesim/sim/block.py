@@ -167,9 +167,7 @@ class SimulatedBlock:
         self.clock += work_ns
         return ()
 
-    def _stall(self, latency_ns: int) -> Iterable[Event]:
-        self.clock += latency_ns
-        return ()
+    _stall = _compute  # a latency, while nobody shares the SM
 
     def _spin(self, semaphore: Semaphore, number: int) -> Process:
         """Until the semaphore is ready; no wait of the trace if the post came before the block."""

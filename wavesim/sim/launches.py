@@ -14,27 +14,12 @@ from wavesim.model.pipeline import Pipeline
 from wavesim.model.stage import Stage
 from wavesim.plan.launch import LaunchTurn
 from wavesim.plan.plan import Plan
-from wavesim.plan.policy import Policy
+from wavesim.plan.policy import GridSync
 from wavesim.plan.resolved import SHARE_UNIT, ResolvedPlan, ResolvedStage, resolve
 from wavesim.plan.schedule import Persistent, Schedule, TilePerBlock
 from wavesim.plan.semaphores import SemaphoreArray, semaphore_name
 from wavesim.plan.waits import Wait
 from wavesim.sim.split_tiles import split_stages
-
-
-@dataclass(frozen=True)
-class WholeGrid(Policy):
-    """One semaphore per grid, ready when all of it has ended: what `griddepcontrol.wait` waits for."""
-
-    @property
-    def name(self) -> str:
-        return "grid"
-
-    def semaphore(self, x: int, y: int, grid: Grid) -> int:
-        return 0
-
-    def value(self, x: int, y: int, grid: Grid) -> int:
-        return grid.tiles
 
 
 @dataclass(frozen=True)
@@ -153,7 +138,7 @@ def _with_grid_waits(
         if not resolved.turns[index + 1].is_early:
             continue
         name, grid, first = before.stage.name, before.stage.grid, len(arrays)
-        array = SemaphoreArray(name, WholeGrid(), WholeGrid().table(grid), first, grid)
+        array = SemaphoreArray(name, GridSync(), GridSync().table(grid), first, grid)
         arrays.append(array)
         stages[index] = replace(stages[index], posts=((first,),) * grid.tiles)
         wait = Wait(wait_at, SHARE_UNIT, first, name, (0, 0))

@@ -17,7 +17,6 @@ from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
 from wavesim.model.kernel import UNKNOWN_LOOP
 from wavesim.model.pipeline import Pipeline
-from wavesim.model.stage import Stage
 from wavesim.plan.plan import Plan, check_plan
 from wavesim.plan.resolved import ResolvedStage
 from wavesim.plan.semaphores import SemaphoreArray
@@ -70,11 +69,8 @@ def _clocked(pipeline: Pipeline, costs: CostModel, run: Callable[[CostModel], Tr
         before, ghz = ghz, known.at(ghz).ghz_of(trace.time_ns)
         if abs(ghz / before - 1.0) <= SETTLED:
             break
-        longer = [np.ones(stage.grid.size) * (known.ghz / ghz) for stage in pipeline.stages]
-        times = zip(pipeline.stages, longer, strict=True)
-        trace = run(
-            costs.with_tile_ns(**{stage.name: _longer(costs, stage, factors) for stage, factors in times})
-        )
+        longer = [np.full(stage.grid.size, known.ghz / ghz) for stage in pipeline.stages]
+        trace = run(_longer(costs, pipeline, longer))
     return trace
 
 
@@ -90,9 +86,7 @@ def _settled(pipeline: Pipeline, costs: CostModel, run: Callable[[CostModel], Tr
         longer = [factors / clock for factors, clock in zip(slower, clocks, strict=True)]
         if all(np.allclose(*pair, rtol=SETTLED, atol=0.0) for pair in zip(before, longer, strict=True)):
             break
-        times = zip(pipeline.stages, longer, strict=True)
-        tile_ns = {stage.name: _longer(costs, stage, factors) for stage, factors in times}
-        trace = run(costs.with_tile_ns(**tile_ns))
+        trace = run(_longer(costs, pipeline, longer))
     return trace if costs.memory is None else _with_slowdown(trace, slower)
 
 
@@ -104,8 +98,13 @@ def _with_slowdown(trace: Trace, slower: Sequence[FloatArray]) -> Trace:
     return replace(trace, header=replace(trace.header, costs={**trace.header.costs, "memory": memory}))
 
 
-def _longer(costs: CostModel, stage: Stage, factors: FloatArray) -> list[int]:
-    return [int(time) for time in np.rint(np.asarray(costs.tile_times(stage)) * factors)]
+def _longer(costs: CostModel, pipeline: Pipeline, longer: Sequence[FloatArray]) -> CostModel:
+    """The costs with each stage's tiles longer by factors."""
+    times = {
+        stage.name: np.rint(np.asarray(costs.tile_times(stage)) * factors).astype(int).tolist()
+        for stage, factors in zip(pipeline.stages, longer, strict=True)
+    }
+    return costs.with_tile_ns(**times)
 
 
 def _trace(engine: Engine, pipeline: Pipeline, plan: Plan, device: Device, costs: CostModel) -> Trace:

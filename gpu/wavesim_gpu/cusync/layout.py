@@ -6,8 +6,6 @@ Example: a kernel parameter is a NumPy record with the same fields in the same p
 
 import numpy as np
 
-MAX_STAGES = 16
-MAX_WAITERS = 64
 MAX_INPUTS = 8
 MAX_AWAITED_STARTS = 2  # of one wait-kernel
 
@@ -51,22 +49,6 @@ def stage_params(sizes: int) -> np.dtype[np.void]:
 
 PARTIAL_SUMS = -1  # in place of a counter's number, cusync/watch.cuh
 
-WAITER = np.dtype(
-    [(name, "<i4") for name in ("stage", "x", "y", "z", "counter", "sm", "block", "reserved")]
-    + [("seen", "<u4"), ("awaited", "<u4")]
-)
-
-# cusync/watch.cuh, ErrorBuffer.
-ERROR_BUFFER = np.dtype(
-    [
-        ("aborted", "<u4"),
-        ("waiter_count", "<u4"),
-        ("issued", "<u4", (MAX_STAGES,)),
-        ("waiters", WAITER, (MAX_WAITERS,)),
-        ("ended", "<u4"),
-    ]
-)
-
 # kernels/gemm/sm80/gemm.cu, GemmParams.
 GEMM_PARAMS = np.dtype(
     [(name, "<u8") for name in ("a", "b", "c", "partials", "tickets")]
@@ -84,4 +66,3 @@ WAIT_KERNEL_PARAMS = np.dtype(
 )
 
 assert SYNC_PARAMS.itemsize == 104
-assert ERROR_BUFFER.itemsize == 2636

@@ -29,12 +29,10 @@ from wavesim.plan.coverage import Precedence
 from wavesim.plan.plan import Plan
 from wavesim.plan.resolved import resolve
 from wavesim.plan.semaphores import SemaphoreArray, semaphore_name
+from wavesim.safety.hang.mirror import ERRORS, MAX_STAGES, MAX_WAITERS
 from wavesim.trace.header import DependencyInfo
 from wavesim_gpu.cusync.layout import (
-    ERROR_BUFFER,
     MAX_INPUTS,
-    MAX_STAGES,
-    MAX_WAITERS,
     PARTIAL_SUMS,
     stage_params,
 )
@@ -102,7 +100,7 @@ class SyncState:
         if self._retiring != self.names:
             self._block_count = sum(pipeline.stage(name).grid.size for name in self._retiring)
         self._is_self_resetting = is_put_back or self._block_count > 0
-        self.errors = self._cupy.zeros(ERROR_BUFFER.itemsize // WORD, np.uint32)
+        self.errors = self._cupy.zeros(ERRORS.itemsize // WORD, np.uint32)
         self._tables: list[Any] = []
         self._partials: list[Any] = []
         self._records = [
@@ -196,14 +194,14 @@ class SyncState:
 
         Clears what it reports and all that the aborted run left behind, so that the next run is right.
         """
-        report = np.asarray(self.errors.get()).view(ERROR_BUFFER)[0]
+        report = np.asarray(self.errors.get()).view(ERRORS)[0]
         if not report["aborted"] & 1:
             return
         self.clear()
         raise self.deadlock(report, self.limit_ns)
 
     def deadlock(self, report: Any, limit_ns: int) -> DeadlockError:
-        """What an error buffer says, a record of `ERROR_BUFFER`: of this state or of a call with its own."""
+        """What an error buffer says, a record of `ERRORS`: of this state or of a call with its own."""
         count = min(int(report["waiter_count"]), MAX_WAITERS)
         waiters = tuple(self._waiter(row) for row in report["waiters"][:count])
         return DeadlockError(waiters, self._starved(report["issued"]), _detail(report, limit_ns))

@@ -21,8 +21,7 @@ from typing import Protocol, Self
 
 from wavesim.errors import DescriptionError, OutputError
 from wavesim.safe_io.writing import write_bytes
-from wavesim.safety.hang.mirror import HEAD, MAGIC, mirror_head
-from wavesim_gpu.cusync.layout import ERROR_BUFFER
+from wavesim.safety.hang.mirror import ERRORS, HEAD, MAGIC, mirror_head
 from wavesim_gpu.cusync.sync_state import SyncState, counter_name
 from wavesim_gpu.driver.device import require_cupy
 from wavesim_gpu.driver.driver_api import require_driver
@@ -98,7 +97,7 @@ def of_state(sync: SyncState) -> list[Mirrored]:
             *(counter_name(sync.arrays, names, index) for index in semaphores),
         ],
     }
-    return [*parts, Mirrored(int(sync.errors.data.ptr), ERROR_BUFFER.itemsize, "errors", said)]
+    return [*parts, Mirrored(int(sync.errors.data.ptr), ERRORS.itemsize, "errors", said)]
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import threading
 import numpy as np
 from numpy.typing import NDArray
 
-from wavesim_gpu.cusync.layout import ERROR_BUFFER
+from wavesim.safety.hang.mirror import ERRORS
 from wavesim_gpu.driver.device import require_cupy
 from wavesim_gpu.driver.tensors import allowed_while_capturing
 from wavesim_gpu.layers.calls import CallSlot, process_log
@@ -100,10 +100,10 @@ class CallState:
 
     def _place(self, words: int) -> None:
         size = -(-words * WORD // ALIGNMENT) * ALIGNMENT
-        self.counters = self._memory.take(size + ERROR_BUFFER.itemsize)
+        self.counters = self._memory.take(size + ERRORS.itemsize)
         self.errors, self.words = self.counters + size, words
-        assert ERROR_BUFFER.fields is not None
-        self._ended = self.errors + ERROR_BUFFER.fields["ended"][1]
+        assert ERRORS.fields is not None
+        self._ended = self.errors + ERRORS.fields["ended"][1]
         self.token = next(_tokens)
 
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from wavesim.errors import DeadlockError
 from wavesim.safe_io.escaping import whole_line
-from wavesim_gpu.cusync.layout import ERROR_BUFFER
+from wavesim.safety.hang.mirror import ERRORS
 from wavesim_gpu.driver.device import require_cupy
 from wavesim_gpu.driver.tensors import allowed_while_capturing
 
@@ -100,7 +100,7 @@ def described(failures: Sequence[FailedCall]) -> str:
 
 
 class Described(Protocol):
-    """Whose calls they are: what one computes, in words, and what an `ERROR_BUFFER` says of it."""
+    """Whose calls they are: what one computes, in words, and what an `ERRORS` says of it."""
 
     what: str
 
@@ -115,7 +115,7 @@ _Begun = tuple[int, int, CodeType | None, int, int, Described]
 def slot_type(numbers: int, reports: int) -> np.dtype[np.void]:
     """cusync/call.cuh, CallSlot and what follows it: room for so many calls' numbers and error buffers."""
     counts = [(name, "<u4") for name in ("failures", "number_capacity", "error_capacity", "reserved")]
-    return np.dtype([*counts, ("numbers", "<u4", (numbers,)), ("errors", ERROR_BUFFER, (reports,))])
+    return np.dtype([*counts, ("numbers", "<u4", (numbers,)), ("errors", ERRORS, (reports,))])
 
 
 class CallSlot:

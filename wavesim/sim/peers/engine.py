@@ -15,7 +15,6 @@ from simpy import Environment, Event
 from wavesim.errors import DeadlockError, Waiter
 from wavesim.model.device import Device
 from wavesim.model.kernel import Grid
-from wavesim.model.link import Link
 from wavesim.sim.events import NORMAL, Process, Timer
 from wavesim.sim.peers.program import PeerItem, PeerKernel, PeerProgram, Send
 from wavesim.sim.peers.traffic import Traffic
@@ -64,7 +63,7 @@ class _Running:
 
 
 class PeerEngine:
-    """One run of a program: built, run once, read. `late_ns`: when each device begins, None: never.
+    """One run of a program: built, run once, read. `never`: ranks that do not begin.
 
     A kernel may come after one that is launched later, as a GEMM after the all-gather of its chunk, so that
     turns are the program's own and not `StreamOrder`'s.
@@ -74,16 +73,16 @@ class PeerEngine:
         self,
         program: PeerProgram,
         device: Device,
-        link: Link,
         latencies: Latencies,
-        late_ns: Sequence[int | None],
+        never: Sequence[int],
         limit_ns: int,
     ) -> None:
-        self.env = Environment()
-        self.device, self.link, self.latencies = device, link, latencies
-        self._program, self._late_ns, self._limit_ns = program, late_ns, limit_ns
-        self._sms = [Sms(self.env, device) for _ in late_ns]
-        self.traffic = Traffic(self.env, link, len(late_ns))
+        host, self.env = program.host, Environment()
+        self.device, self.link, self.latencies = device, host.link, latencies
+        self._program, self._limit_ns = program, limit_ns
+        self._late_ns = [None if rank in never else late for rank, late in enumerate(host.late_ns)]
+        self._sms = [Sms(self.env, device) for _ in host.late_ns]
+        self.traffic = Traffic(self.env, host.link, host.gpus)
         self._semaphores = [Semaphore(self.env, semaphore.awaited) for semaphore in program.semaphores]
         self._running: list[_Running] = []
         row = 0

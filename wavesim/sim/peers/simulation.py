@@ -59,8 +59,7 @@ def simulate_peers(
     times = times or times_of(pipeline, host, way, device)
     program = launches_of(pipeline, host, way, device, times, unit)
     require_room(program, device)
-    late = [None if rank in never else late for rank, late in enumerate(host.late_ns)]
-    engine = PeerEngine(program, device, host.link, latencies_of(device), late, limit_ns)
+    engine = PeerEngine(program, device, latencies_of(device), never, limit_ns)
     engine.run()
     return _trace(engine, program, device)
 

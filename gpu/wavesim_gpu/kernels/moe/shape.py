@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from wavesim.errors import DescriptionError
-from wavesim_gpu.cusync.layout import ERROR_BUFFER
+from wavesim.safety.hang.mirror import ERRORS
 from wavesim_gpu.kernels.gemm.sm90.tensor_map import ELEMENT_BYTES
 from wavesim_gpu.kernels.gemm.sm90.tile_config import TILE_CONFIGS, WgmmaTile
 
@@ -106,7 +106,7 @@ class MoeShape:
             "blocks": self.most_blocks * BLOCK_BYTES,
             "block_count": WORD,
             "counters": self.counter_count * WORD,
-            "errors": ERROR_BUFFER.itemsize,
+            "errors": ERRORS.itemsize,
             "bytes": 0,
         }
         places, at = {}, 0

@@ -13,9 +13,9 @@ from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import RowSync
+from wavesim.safety.hang.mirror import ERRORS
 from wavesim.work.convolution.reads import conv_rows
 from wavesim_gpu.cusync import sync_state
-from wavesim_gpu.cusync.layout import ERROR_BUFFER
 from wavesim_gpu.cusync.sync_state import LIMIT_S, SyncState
 
 
@@ -106,7 +106,7 @@ def test_all_blocks_retire_where_a_post_comes_that_nobody_awaits(state):
 
 def give_up(state):
     """As the device does it where the first wait runs out of its time."""
-    errors = state.errors.view(np.ndarray).view(ERROR_BUFFER)
+    errors = state.errors.view(np.ndarray).view(ERRORS)
     errors["aborted"], errors["waiter_count"] = 1, 1
     errors["waiters"][0, 0] = (1, 2, 0, 0, 3, 7, 5, 0, 1, 5)
 

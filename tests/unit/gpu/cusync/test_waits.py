@@ -14,9 +14,10 @@ from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import RowSync, TileSync
 from wavesim.plan.resolved import resolve
 from wavesim.plan.semaphores import semaphore_arrays
+from wavesim.safety.hang.mirror import ERRORS
 from wavesim.trace.placing import slots
 from wavesim.work.gemm import Gemm
-from wavesim_gpu.cusync.layout import ERROR_BUFFER, SYNC_PARAMS, stage_params
+from wavesim_gpu.cusync.layout import SYNC_PARAMS, stage_params
 from wavesim_gpu.cusync.sync_state import counter_name, require_fit
 from wavesim_gpu.cusync.waits import LAST, wait_schedule
 
@@ -112,7 +113,7 @@ def test_a_dependency_on_the_consumers_column_is_refused():
 
 
 def test_host_structures_have_the_sizes_that_the_device_asserts():
-    assert (SYNC_PARAMS.itemsize, ERROR_BUFFER.itemsize) == (104, 2636)
+    assert (SYNC_PARAMS.itemsize, ERRORS.itemsize) == (104, 2636)
     assert [stage_params(sizes).itemsize for sizes in (0, 3, 6, 9)] == [112, 120, 128, 144]
 
 

@@ -13,7 +13,6 @@ from wavesim.plan.plan import SemaphoreSync
 from wavesim.plan.policy import RowSync
 from wavesim.safety.hang.mirror import ERRORS, load_mirror
 from wavesim_gpu.cusync import sync_state
-from wavesim_gpu.cusync.layout import ERROR_BUFFER
 from wavesim_gpu.cusync.sync_state import SyncState
 from wavesim_gpu.driver.kernel_launch import DeviceLaunch, KernelLaunch
 from wavesim_gpu.hang import semaphore_mirror
@@ -138,7 +137,7 @@ def test_a_programs_semaphores_and_error_buffer_are_named(pinned, tmp_path):
     state = SyncState(pair(), SemaphoreSync(RowSync()))
     rows = pair().stages[0].grid.y
     state.words[3 : 3 + rows] = np.arange(rows)
-    errors = state.errors.view(np.ndarray).view(ERROR_BUFFER)
+    errors = state.errors.view(np.ndarray).view(ERRORS)
     errors["waiter_count"] = 1
     errors["waiters"][0][0] = (1, 2, 0, 0, 3, 17, 0, 0, 0, 5)
     with SemaphoreMirror(tmp_path / "mirror", of_state(state)) as mirror:
@@ -207,7 +206,3 @@ def test_copies_come_in_a_reasonable_time(pinned, tmp_path, every_ms):
         mirror_semaphores(tmp_path / "mirror", every_ms=every_ms),
     ):
         pass
-
-
-def test_the_readers_error_buffer_is_the_kernels():
-    assert ERRORS == ERROR_BUFFER
