@@ -8,19 +8,18 @@ const [PLAN_TITLE, PLAN_PX, BUSY_PX, STRIP_PX, STRIP_LABELS_PX, GROUND_PX] = [17
 function plansLayout({ scene, panels, span, strip }, width) {
   const side = sides(width);
   const room = width - side.left - 12;
-  const most = Math.max(...panels.map((panel) => panel.rows));
-  const row = rowHeight(most, panels.length === 1 ? 264 : Math.min(PLAN_PX, 700 / panels.length));
+  const rows = panels.map((panel) => rowHeight(panel.rows, panels.length === 1 ? 264 : Math.min(PLAN_PX, 700 / panels.length)));
   const stripTop = headingHeight(scene.title, [scene.subtitle], room, PLAN_TITLE) - 8;
   let top = stripTop + (strip ? STRIP_PX + STRIP_LABELS_PX + 10 : 0);
-  const tops = panels.map((panel) => {
+  const tops = panels.map((panel, index) => {
     const here = top;
-    top += panelHeight(panel, span, row, width) - 6;
+    top += panelHeight(panel, span, rows[index], width) - 6;
     return here;
   });
   const ground = top + BUSY_PX + 8;
   const scale = { left: side.left, right: width - side.right, perNs: nsScale(span, width) };
   const legend = keyLines(legendEntries(scene, panels), side.left, width);
-  return { side, room, row, stripTop, tops, busy: top, ground, scale, height: ground + groundPx(width) + 20 * (legend - 1) };
+  return { side, room, rows, stripTop, tops, busy: top, ground, scale, height: ground + groundPx(width) + 20 * (legend - 1) };
 }
 
 // Below the axis: its numbers and the key, on a narrow picture its title too.
@@ -34,7 +33,7 @@ function drawPlans(pen, view, layout) {
   if (strip) drawStrip(pen, strip, layout);
   drawAxis(pen, scene, layout.scale, layout.ground, layout.tops[0] + 24, span, pen.width < NARROW_PX);
   const places = panels.map((panel, index) =>
-    drawPanel(pen, panel, scene, { top: layout.tops[index], span, row: layout.row, until }));
+    drawPanel(pen, panel, scene, { top: layout.tops[index], span, row: layout.rows[index], until }));
   drawBusy(pen, panels.filter((_, index) => scene.curves?.includes(index) ?? true), span, layout, until);
   drawKey(pen, layout.side.left, layout.ground + groundPx(pen.width) - 10, legendEntries(scene, panels));
   return places;
