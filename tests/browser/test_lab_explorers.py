@@ -9,9 +9,10 @@ pytestmark = [
 ]
 
 ALL = """from IPython.display import display
-from wavesim.widgets import LaunchExplorer, LayerWhatIf, PeerExplorer, PlaceExplorer, StayingWhatIf
+from wavesim.widgets import (ExpertsWhatIf, LaunchExplorer, LayerWhatIf, PeerExplorer, PlaceExplorer,
+                             StayingWhatIf)
 
-for explorer in (PlaceExplorer, LaunchExplorer, PeerExplorer, LayerWhatIf, StayingWhatIf):
+for explorer in (PlaceExplorer, LaunchExplorer, PeerExplorer, LayerWhatIf, StayingWhatIf, ExpertsWhatIf):
     display(explorer())"""
 # What the picture says at first, the control, the key or the choice, and what the picture says then.
 MOVES = (
@@ -20,6 +21,7 @@ MOVES = (
     ("its all-reduce, 2 GPUs", "GPUs", "End", "its all-reduce, 8 GPUs"),
     ("gpt3-145b-layer-attention, 512 tokens", "Tokens", "256", "gpt3-145b-layer-attention, 256 tokens"),
     ("blocks stay, barrier in every cycle: 32", "Batches in flight", "Home", "19.4 → 14.0 µs"),
+    ("gate_up 9 × 112 tiles", "Skew (Zipf's exponent)", "Home", "gate_up 8 × 112 tiles"),
 )
 SAID = """words => [...document.querySelectorAll('.wavesim-drawn canvas')]
   .some(one => one.getAttribute('aria-label')?.includes(words))"""

@@ -1,7 +1,7 @@
 """Two pictures of a megakernel: how many bytes ahead are enough, and how far each stage is above its roof.
 
-Example: a layer of Llama-3 8B takes 1.23 times its roof with 64 KB of ring, 1.16 times with 192. Its products lie
-close to one read of their bytes; attention, which reads next to none, is all wait.
+Example: a layer of Llama-3 8B takes 1.23 times its roof with 64 KB of ring, 1.16 times with 192. Its
+products lie close to one read of their bytes; attention, which reads next to none, is all wait.
 """
 
 from collections.abc import Mapping, Sequence
