@@ -16,7 +16,10 @@ from typing import Literal
 from wavesim.costs.device_costs import default_device, law_of
 from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
+from wavesim.predict.forecast import Forecast
 from wavesim.predict.pair_schedule import ScheduledProduct, overlapped_ns
+from wavesim.predict.recommendation import ForecastPlan, promising
+from wavesim.safety.verdict import SafetyVerdict
 from wavesim.work.gemm.products import ProductCosts, ProductTile
 from wavesim.work.law import bent
 from wavesim_gpu.kernels.gemm.sm90.gemm_sm90 import HOPPER_CAPABILITY, Hopper
@@ -44,7 +47,10 @@ GROUPS = (4, 8)
 # So many rows stream weights through in about a wave of blocks: a block per tile is faster there than blocks
 # that stay, and tiles that wait beside the other product's take memory bandwidth from it.
 FEW_ROWS = 256
-TRIED = 3  # best cuts of each product by each measure
+TRIED = 3  # best cuts of each product by each measure, and ways that are ranked
+PROMISED = SafetyVerdict(
+    True, "a kernel after the other, one kernel, or dependent launch: CUDA guarantees it"
+)
 
 Cuts = tuple[ProductTile, ProductTile]
 Timed = tuple[float, MlpCandidate]  # the ns that list scheduling gives a candidate
@@ -94,22 +100,36 @@ def forced(candidate: MlpCandidate | None) -> Choice:
 
 @lru_cache(maxsize=4096)
 def choose(shape: MlpShape, device: Device) -> Choice:
-    """The way with the least predicted time on a device; cuBLASLt unless ours gains more than the margin.
+    """The way to recommend of those predicted; cuBLASLt unless ours gains more than the margin.
 
-    The margin is how far such predictions have been off, `products.margin_points` of the device's costs.
-    Devices on which no products were timed get cuBLASLt, and the reason says so.
+    Ways are ranked by `promising`, as every command ranks plans, here by gains over cuBLASLt. The margin is
+    `products.margin_points` of the device's costs. Devices on which no products were timed get cuBLASLt, and
+    the reason says so. **Measuring overrides this**: what `tune` timed, on this machine, is kept, and `mlp`
+    asks here for the other shapes only.
     """
     costs = law_of(ProductCosts, device.name)
     if costs is None:
         return only(LIBRARY, f"no products were timed on the {device.name}, so nothing can be predicted")
     library_ns = predicted_library_ns(shape, device, costs)
-    options = predicted(shape, device, most=1)
-    if not options or options[0][0] > library_ns * (1 - costs.margin_points / 100):
+    best = _recommended(shape, device, library_ns, costs.interval_points)
+    if best is None or best[0] > library_ns * (1 - costs.margin_points / 100):
         return Choice(LIBRARY, library_ns, library_ns, ESTIMATED, interval_points=(0.0, 0.0))
-    ns, candidate = options[0]
+    ns, candidate = best
     plain = Choice(str(candidate), ns, library_ns, ESTIMATED, candidate)
     gain, off = plain.gain_points, costs.interval_points
     return replace(plain, interval_points=(gain - off, gain + off))
+
+
+def _recommended(shape: MlpShape, device: Device, library_ns: float, off: float) -> Timed | None:
+    """The best of ours by the rule of all recommendations; None where ours compute none of it."""
+    timed = predicted(shape, device, most=TRIED)
+    gains = [100 * (1 - ns / library_ns) for ns, _ in timed]
+    options = [
+        ForecastPlan(candidate.plan(), PROMISED, Forecast(gain, gain - off, gain + off, support="here"))
+        for gain, (_, candidate) in zip(gains, timed, strict=True)
+    ]
+    best = promising(options)
+    return None if best is None else timed[next(i for i, option in enumerate(options) if option is best)]
 
 
 def predicted(shape: MlpShape, device: Device, most: int) -> list[Timed]:

@@ -47,6 +47,12 @@ def test_a_gain_within_the_margin_is_not_taken(monkeypatch):
     assert choose.__wrapped__(gpt3(1024), H200).candidate is not None
 
 
+def test_ways_are_ranked_as_every_recommendation_ranks_plans(monkeypatch):
+    second = predicted(gpt3(3328), H200, 3)[1]
+    monkeypatch.setattr(choosing, "promising", lambda options: options[1])
+    assert choose.__wrapped__(gpt3(3328), H200).candidate == second[1]
+
+
 def test_a_gpu_whose_products_nobody_timed_takes_cublaslt_and_says_why():
     found = choose(gpt3(3328), load("a100-80gb"))
     assert (found.label, found.basis, found.gain_points) == (LIBRARY, "none", 0.0)
