@@ -9,7 +9,6 @@ recommended. Every command, page and widget that names a plan to run asks here.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar
 
 from wavesim.costs.calibration_checks import contradictions
 from wavesim.errors import DeadlockError
@@ -20,10 +19,10 @@ from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan, StreamSync
 from wavesim.predict.defaults import described_costs, find_costs
 from wavesim.predict.forecast import HELPS_POINTS, Forecast, HasForecast
-from wavesim.predict.intervals import SUPPORTS
 from wavesim.predict.known_costs import KnownCosts
+from wavesim.predict.ranking import NO_BETTER_POINTS, ForecastPlan, promising
 from wavesim.safety.deadlock import safety_of
-from wavesim.safety.verdict import BASES, Basis, SafetyVerdict
+from wavesim.safety.verdict import Basis, SafetyVerdict
 from wavesim.trace.metrics import metrics_of
 from wavesim.trace.trace import Trace
 from wavesim.workloads.layer_backends import is_chained, is_layer
@@ -45,21 +44,7 @@ WORDS = (
 )
 ORDERS = (ROW, "grouped:4", "grouped:8")
 NEARLY_FULL = 3.0  # percent of SM slots
-NO_BETTER_POINTS = 0.5  # by which a plan must be better than a simpler or safer one to be recommended
-CONTENDERS = 3  # of those as well supported, whose interval is widened by what the description leaves open
 DEPENDENT_LAUNCH_SINCE = (9, 0)  # compute capability
-
-
-@dataclass(frozen=True)
-class ForecastPlan(HasForecast):
-    """A plan with the forecast of its gain over stream sync, and its safety."""
-
-    plan: Plan
-    safety: SafetyVerdict
-    forecast: Forecast
-
-
-Option = TypeVar("Option", bound=ForecastPlan)
 
 
 @dataclass(frozen=True)
@@ -308,33 +293,6 @@ def _distinct(pipeline: Pipeline, orders: Sequence[str]) -> list[str]:
         str([parse_order(order).sequence(grid) for grid in grids]): order for order in reversed(orders)
     }
     return sorted(sequences.values(), key=list(orders).index)
-
-
-def promising(options: Sequence[Option], widened: Callable[[Option], Option] | None = None) -> Option | None:
-    """The option that the best supported predictions favour, unless another is beyond its interval.
-
-    None of no options. It may still be not worth leaving stream sync. `widened` makes the interval of the few
-    that come into question cover what is not known.
-    """
-    chosen: Option | None = None
-    for support in SUPPORTS:
-        level = [option for option in options if option.forecast.support == support]
-        if not level:
-            continue
-        if chosen is not None and max(o.forecast.low for o in level) <= chosen.forecast.high:
-            continue
-        first = _best_first(level)[:CONTENDERS]
-        best = _best_first(first if widened is None else [widened(option) for option in first])[0]
-        if chosen is None or best.forecast.low > chosen.forecast.high:
-            chosen = best
-    return chosen
-
-
-def _best_first(options: Sequence[Option]) -> list[Option]:
-    """Those not clearly worse than what promises most: guaranteed ones first, of these the simpler ones."""
-    enough = max(option.forecast.sure_points for option in options) - NO_BETTER_POINTS
-    good = [option for option in options if option.forecast.sure_points >= enough]
-    return sorted(good, key=lambda option: BASES.index(option.safety.basis or "idle"))
 
 
 def _with(flags: Sequence[str], reason: str) -> str:

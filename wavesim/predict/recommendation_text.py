@@ -8,7 +8,8 @@ from textwrap import wrap
 
 from wavesim.predict.forecast import HELPS_POINTS, Forecast
 from wavesim.predict.intervals import scored_text
-from wavesim.predict.recommendation import NO_BETTER_POINTS, PlanOption, Recommendation
+from wavesim.predict.ranking import NO_BETTER_POINTS
+from wavesim.predict.recommendation import PlanOption, Recommendation
 from wavesim.predict.scenarios import FIELDS
 from wavesim.safe_io.escaping import WIDTH
 

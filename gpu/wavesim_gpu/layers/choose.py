@@ -18,7 +18,7 @@ from wavesim.errors import DescriptionError
 from wavesim.model.device import Device
 from wavesim.predict.forecast import Forecast
 from wavesim.predict.pair_schedule import ScheduledProduct, overlapped_ns
-from wavesim.predict.recommendation import ForecastPlan, promising
+from wavesim.predict.ranking import ForecastPlan, promising
 from wavesim.safety.verdict import SafetyVerdict
 from wavesim.work.gemm.products import ProductCosts, ProductTile
 from wavesim.work.law import bent

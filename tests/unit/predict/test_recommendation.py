@@ -10,7 +10,8 @@ import pytest
 from wavesim.cli.command_line import main
 from wavesim.plan.parsing import parse_plan
 from wavesim.predict.forecast import Forecast
-from wavesim.predict.recommendation import ForecastPlan, PlanOption, Recommendation, promising, verdict_on
+from wavesim.predict.ranking import ForecastPlan, promising
+from wavesim.predict.recommendation import PlanOption, Recommendation, verdict_on
 from wavesim.predict.recommendation_text import answer_lines
 from wavesim.safety.verdict import Assumption, SafetyVerdict
 from wavesim.work.description.reader import load_description

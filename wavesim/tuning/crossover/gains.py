@@ -18,7 +18,8 @@ from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import Plan
 from wavesim.predict.forecast import Forecast
 from wavesim.predict.known_costs import KnownCosts
-from wavesim.predict.recommendation import WORDS, ForecastPlan, name_of, promising
+from wavesim.predict.ranking import ForecastPlan, promising
+from wavesim.predict.recommendation import WORDS, name_of
 from wavesim.safe_io.annotated import typed
 from wavesim.safe_io.bounds import listed
 from wavesim.safety.deadlock import safety_of
