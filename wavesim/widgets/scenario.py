@@ -5,9 +5,9 @@ order. The answer is two simulated traces with the same costs, stream sync and t
 statement of where the costs come from. Nothing here knows of widgets.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 
 from wavesim.model import device as devices
 from wavesim.model.device import Device, default_device
@@ -17,6 +17,7 @@ from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
 from wavesim.plan.policy import parse_policy
 from wavesim.predict.defaults import find_costs
 from wavesim.predict.known_costs import KnownCosts
+from wavesim.predict.recommendation import Recommendation, recommend
 from wavesim.safety.deadlock import safety_of
 from wavesim.safety.verdict import SafetyVerdict
 from wavesim.sim.simulation import simulate
@@ -153,6 +154,13 @@ class Answer:
 def answer(scenario: Scenario) -> Answer:
     """Simulates both plans. Raises `DescriptionError` or `DeadlockError` where they cannot run."""
     return Answer(scenario, _simulated(scenario.baseline), _simulated(scenario), scenario.costs)
+
+
+def advised(scenario: Scenario, progress: Callable[[int, int], None] | None = None) -> Recommendation:
+    """The plan to run for these kernels on these SMs, as every command recommends it: some thirty runs."""
+    given, pipeline, whole = scenario.given, scenario.pipeline, scenario.whole_device
+    costs = partial(find_costs, pipeline, whole) if given is None else lambda _order: given.costs
+    return recommend(pipeline, scenario.used_device, costs, progress=progress)
 
 
 KEPT = 160  # runs: both plans of every size that a slider has

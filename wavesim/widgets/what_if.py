@@ -4,6 +4,7 @@ Example: stream sync above, the chosen plan below, the same time axis, and the g
 call that opens it as it is shown, `WhatIf(tokens=768)`; `address(site)` a link that opens it in a browser.
 """
 
+import sys
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from functools import lru_cache
@@ -14,14 +15,16 @@ import ipywidgets
 
 from wavesim.errors import DescriptionError
 from wavesim.model import device as devices
+from wavesim.predict.recommendation import Recommendation
+from wavesim.predict.recommendation_text import answer_lines
 from wavesim.safe_io.bounds import MOST_BLOCKS, shown, whole
-from wavesim.safe_io.escaping import Markup
+from wavesim.safe_io.escaping import Markup, element
 from wavesim.view.timeline_data import timeline_parts
 from wavesim.view.timeline_scene import scene_of_timeline
 from wavesim.widgets.ahead import Ahead, nearest_first
 from wavesim.widgets.drawn import PlansPicture
 from wavesim.widgets.explorer import LABEL, Explorer, menu, numbers, require_start_values, stops
-from wavesim.widgets.scenario import KEPT, ORDERS, Answer, Scenario, answer
+from wavesim.widgets.scenario import KEPT, ORDERS, Answer, Scenario, advised, answer
 from wavesim.widgets.summary import costs_html, finding_html, improvement, table_html
 from wavesim.widgets.words import Words
 from wavesim.workloads.catalogue import DEFAULTS, IMAGE_UNIT, WORKLOADS, Defaults
@@ -60,6 +63,8 @@ NARROW_LABEL = "108px"
 SMS_SAID = "A tile takes the same time whatever their number"
 WAIT_KERNEL_SAID = "One block ahead of the consumer that ends when the producer has started"
 HEAD_START_SAID = "Consumer blocks that reach the SMs before the producer's first: a race, lost"
+ADVICE = 0  # comes after the sizes: the plan to run at the size that is shown, some thirty runs in a thread
+IS_BROWSER = sys.platform == "emscripten"  # which has no threads
 NEXT = 3  # sizes whose pictures are sent to the page before they are asked for
 CONSOLE = "repl/index.html"  # of a JupyterLite site
 
@@ -74,7 +79,7 @@ class WhatIf(Explorer):
 
     def __init__(self, **start: Any) -> None:
         self._start = first = start_scenario(**start)
-        self.finding, self.table, self.costs = Words(), Words(), Words()
+        self.finding, self.advice, self.table, self.costs = Words(), Words(), Words(), Words()
         names = list(WORKLOADS) if first.given is None else [first.workload]
         known = devices.names() if first.given is None else [first.device]
         waits = ipywidgets.Checkbox(
@@ -96,14 +101,15 @@ class WhatIf(Explorer):
         for control in controls.values():
             control.style.description_width = NARROW_LABEL  # three controls in a row of a cell
         self._gains: dict[Scenario, dict[int, float]] = {}
+        self._advised: tuple[Scenario, Recommendation] | None = None
         self._settings = 0
         self._sent: set[int] = set()  # sizes whose pictures the page has
         self._ahead = Ahead(self._simulate_size, self._tell)
         super().__init__(
             controls,
             above=[self.finding],
-            below=[self.table, self.costs],
-            fold="Where the time goes, costs, measured values, safety",
+            below=[self.advice, self.table, self.costs],
+            fold="What to run, where the time goes, costs, measured values, safety",
         )
         self.picture.observe(self._pick, names="picked")
         self.picture.slider = self.tokens.model_id or ""
@@ -141,16 +147,20 @@ class WhatIf(Explorer):
         return super().html()
 
     def _other_sizes(self, before: int | None = None) -> list[int]:
-        """What to simulate: the next sizes, whose pictures are kept, then those of unknown gain."""
+        """What to simulate: the next sizes, with their pictures; those of unknown gain; then the advice."""
         now, known = self.tokens.value, self._gains_of(self.answer.scenario)
         self._near = nearest_first(self._sizes, now, 0 if before is None else now - before)
-        return [size for place, size in enumerate(self._near) if place < NEXT or size not in known]
+        sizes = [size for place, size in enumerate(self._near) if place < NEXT or size not in known]
+        return sizes if IS_BROWSER else [*sizes, ADVICE]
 
     @property
     def _sizes(self) -> list[int]:
         return [] if self.tokens.disabled else [value for _, value in self.tokens.options]
 
     def _simulate_size(self, tokens: int) -> None:
+        if tokens == ADVICE:
+            self._advised = (self.answer.scenario, self.recommendation)
+            return
         scenario = replace(self.scenario, tokens=tokens)
         answered, _ = _drawn(scenario)
         self._gains_of(scenario)[tokens] = improvement(answered)
@@ -159,9 +169,23 @@ class WhatIf(Explorer):
         """By size, everything else as it is there."""
         return self._gains.setdefault(replace(scenario, tokens=0), {})
 
+    @property
+    def recommendation(self) -> Recommendation:
+        """Which plan to run for what is shown, by the rule of all commands. Raises as `recommend`."""
+        asked = self.answer.scenario
+
+        def stay(_done: int, _total: int) -> None:
+            if self.scenario != asked:
+                raise DescriptionError("the controls have moved on")
+
+        return advised(asked, stay)
+
     def _tell(self) -> None:
         """Shows the gains that are known by now, and sends the pictures of the next sizes."""
         self._show_strip()
+        if self._advised is not None and self._advised[0] == self.answer.scenario:
+            lines = answer_lines(self._advised[1], self.answer.scenario.device)
+            self.advice.value = element("pre", "\n".join(lines))
         known = self._gains_of(self.answer.scenario)
         for size in self._near[:NEXT]:
             if size in known and size not in self._sent:
@@ -202,6 +226,8 @@ class WhatIf(Explorer):
 
     def _say_below(self) -> None:
         """What is folded: it may come after the picture."""
+        if self._advised is None or self._advised[0] != self.answer.scenario:
+            self.advice.value = ""
         self.table.value = table_html(self.answer)
         self.costs.value = costs_html(self.answer, self.code)
 

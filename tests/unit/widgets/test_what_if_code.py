@@ -5,10 +5,11 @@ from urllib.parse import parse_qs, urlparse
 import pytest
 
 from wavesim.errors import DescriptionError
-from wavesim.model.device import default_device
+from wavesim.model.device import default_device, load
 from wavesim.predict.defaults import find_costs
+from wavesim.predict.recommendation import verdict_on
 from wavesim.widgets.scenario import GivenKernels
-from wavesim.widgets.what_if import address_of, code_of, start_scenario
+from wavesim.widgets.what_if import ADVICE, WhatIf, address_of, code_of, start_scenario
 from wavesim.workloads.figure_one import toy
 
 SETTINGS = {
@@ -45,3 +46,9 @@ def test_what_no_link_opens_is_said():
         address_of(given, "https://example.org")
     with pytest.raises(DescriptionError, match=r"'example.org'; give its address"):
         address_of(start_scenario(), "example.org")
+
+
+def test_the_plan_to_run_is_the_one_that_every_command_names():
+    explorer = WhatIf(workload="toy")
+    assert explorer.recommendation.best == verdict_on(toy(), load("toy")).best
+    assert explorer._other_sizes()[-1] == ADVICE
