@@ -125,8 +125,10 @@ def test_an_interrupt_while_a_source_is_compiled_ends_the_command_with_its_word(
     os.mkfifo(source.parent / "pipe")
     source.write_text('#include "pipe"\n')
     words = [sys.executable, "-m", "wavesim", "lint", str(source)]
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as command:
-        time.sleep(3)
+    with (
+        subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as command,
+        (source.parent / "pipe").open("w"),  # opens once the compiler reads it
+    ):
         command.send_signal(signal.SIGINT)
-        said = command.communicate(timeout=8)[1]
+        said = command.communicate(timeout=30)[1]
     assert (command.returncode, said) == (130, "wavesim: interrupted\n")

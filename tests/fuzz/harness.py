@@ -224,14 +224,21 @@ class Worker:
 
 
 def fuzz(name: str, seconds: float, out: Path, first: int = 0, step: int = 1) -> Tally:
-    """Every `step`th seed for so long, or once all of the corpus where that takes longer."""
-    tally, worker, seed = Tally(), Worker(name), first
+    """Every `step`th seed for so long, or once all of the corpus where that takes longer.
+
+    What the corpus holds is wrong as well where its folder says otherwise.
+    """
+    tally, worker, seed, corpus = Tally(), Worker(name), first, corpus_of(name)
     deadline = time.monotonic() + seconds
     try:
-        while time.monotonic() < deadline or seed < len(corpus_of(name)):
+        while time.monotonic() < deadline or seed < len(corpus):
             result, used, peak = worker.judged(seed)
             tally.counts[result if result in GOOD else "wrong"] += 1
             tally.most_mb, tally.most_seconds = max(tally.most_mb, peak), max(tally.most_seconds, used)
+            if result in GOOD and seed < len(corpus):
+                expected = "refused" if corpus[seed].parent.name == "refused" else "accepted"
+                if result != expected:
+                    tally.wrong.append(f"{name}, {corpus[seed].name}: {result}, and not {expected}")
             if result not in GOOD:
                 saved = out / f"{name}-{seed}"
                 if not worker.input.exists():
