@@ -12,8 +12,7 @@ from recorded import pretended, write_case
 from wavesim.bench import validation
 from wavesim.bench.blind_sizes import all_sizes
 from wavesim.bench.policy_choice import policy_choices
-from wavesim.bench.recorded_cases import ceil_formula
-from wavesim.bench.scored_case import by_ceil_formula
+from wavesim.bench.scored_case import by_ceil_formula, ceil_formula
 from wavesim.bench.validation import outliers, predictions, scores, worse_sets
 from wavesim.errors import RecordingError
 from wavesim.model.device import load

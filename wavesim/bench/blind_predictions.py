@@ -5,7 +5,6 @@ predicted on the device before they had run, predicted by the model of today, an
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -20,8 +19,7 @@ from wavesim.bench.blind_runs import (
 )
 from wavesim.bench.blind_sizes import BASELINE, SEMAPHORES, BlindSize
 from wavesim.bench.jobs import Job
-from wavesim.bench.recorded_cases import ceil_formula
-from wavesim.bench.scored_case import ScoredPrediction
+from wavesim.bench.scored_case import ScoredPrediction, ceil_formula, time_error_percent, told_otherwise
 from wavesim.costs.calibration import calibrate
 from wavesim.costs.calibration_checks import beats_work_conservation
 from wavesim.model import device as devices
@@ -41,21 +39,6 @@ from wavesim.trace.trace import Trace
 
 SOURCE = "judged"  # as scores and scripts call it
 FROM_TIMES = "judged-kernel-times"  # the same plans, predicted from the kernels' times alone
-
-
-def _predicted(size: BlindSize, order: str, word: str, device: Device, stream: Trace) -> tuple[Trace, float]:
-    return predict_from_stream(size.pipeline(), parse_plan(word, order), device, stream)
-
-
-def _predicted_from_times(
-    size: BlindSize, order: str, word: str, device: Device, stream: Trace
-) -> tuple[Trace, float]:
-    times = kernel_times_of(stream)
-    return predict_from_kernel_times(size.pipeline(), parse_plan(word, order), device, times)
-
-
-def _times_kind(size: BlindSize, device: Device, stream: Trace) -> str:
-    return kernel_times_kind(size.pipeline(), device, _blocks_per_sm(stream))
 
 
 def blind_jobs(folder: Path | None = None) -> list[Job]:
@@ -91,19 +74,15 @@ def _scored_from_times(
     scored: ScoredPrediction, size: BlindSize, device: Device, stream: Trace, before: RegisteredPrediction
 ) -> ScoredPrediction:
     """The same plan as predicted from the kernels' times alone."""
-    trace, points = _predicted_from_times(size, before.order, before.plan, device, stream)
-    return replace(
-        scored,
-        source=FROM_TIMES,
-        kind=_times_kind(size, device, stream),
-        predicted=points,
-        before=before.improvement_points,
-        before_interval=before.interval,
-        spread=spread_points(trace, points),
-        time_error_percent=100.0 * ((100.0 - points) / (100.0 - scored.measured.median) - 1.0),
-        replay_error_points=None,
-        replay_error_percent=None,
-    )
+    pipeline, plan = size.pipeline(), parse_plan(before.plan, before.order)
+    trace, points = predict_from_kernel_times(pipeline, plan, device, kernel_times_of(stream))
+    changes = {
+        "before": before.improvement_points,
+        "before_interval": before.interval,
+        "spread": spread_points(trace, points),
+    }
+    kind = kernel_times_kind(pipeline, device, scored.blocks_per_sm)
+    return told_otherwise(scored, FROM_TIMES, kind, points, **changes)
 
 
 def _scored(
@@ -114,7 +93,8 @@ def _scored(
     repeats: Sequence[MeasuredComparison],
 ) -> ScoredPrediction:
     word, order, device = before.plan, before.order, devices.load(run.facts["device"])
-    trace, predicted = _predicted(size, order, word, device, stream)
+    pipeline = size.pipeline()
+    trace, predicted = predict_from_stream(pipeline, parse_plan(word, order), device, stream)
     each = [_improvement([repeat], order, word) for repeat in repeats if (order, word) in repeat.rounds]
     whole = [repeat for repeat in repeats if (order, word) in repeat.rounds]
     measured = _improvement(whole, order, word)
@@ -127,7 +107,7 @@ def _scored(
         source=SOURCE,
         set_name=size.set_name if word in SEMAPHORES else f"{size.stored.backend}-{word}",
         run=run.name,
-        kind=_kind(size, word, stream),
+        kind=trace_kind(known_text(STREAM_TRACE, pipeline), stream.header.stages, word),
         family=size.family if word in SEMAPHORES else word,
         predicted=predicted,
         before=before.improvement_points,
@@ -135,14 +115,14 @@ def _scored(
         measured=measured,
         repeats=tuple(entry.median for entry in each),
         ceil_formula=ceil_formula(stream),
-        time_error_percent=100.0 * ((100.0 - predicted) / (100.0 - measured.median) - 1.0),
+        time_error_percent=time_error_percent(predicted, measured.median),
         device=device.name,
-        blocks_per_sm=_blocks_per_sm(stream),
+        blocks_per_sm=max(info.blocks_per_sm for info in stream.header.stages),
         spread=spread_points(trace, predicted),
         in_cycles=_in_cycles(whole, order, word),
         replay_error_points=100.0 * late[0] / stream.makespan_ns if late else None,
         replay_error_percent=100.0 * late[0] / late[1] if late else None,
-        outlier=beats_work_conservation(measured_ns, size.pipeline(), device, calibrate(stream)),
+        outlier=beats_work_conservation(measured_ns, pipeline, device, calibrate(stream)),
     )
 
 
@@ -173,14 +153,6 @@ def _replay_error_ns(
     if trace is None:
         return None
     return replay(size.pipeline(), trace, device).makespan_ns - trace.makespan_ns, trace.makespan_ns
-
-
-def _kind(size: BlindSize, word: str, stream: Trace) -> str:
-    return trace_kind(known_text(STREAM_TRACE, size.pipeline()), stream.header.stages, word)
-
-
-def _blocks_per_sm(stream: Trace) -> int:
-    return max(info.blocks_per_sm for info in stream.header.stages)
 
 
 def model_standing(run: BlindRun, sources_now: str) -> str:

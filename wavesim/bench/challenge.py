@@ -23,7 +23,7 @@ import numpy as np
 
 from wavesim.bench.blind_runs import BlindRun, find_runs, pooled
 from wavesim.bench.blind_sizes import BASELINE, BlindSize, shuffled
-from wavesim.bench.recorded_cases import ceil_formula
+from wavesim.bench.scored_case import ceil_formula
 from wavesim.errors import DescriptionError, RecordingError
 from wavesim.predict.prediction import improvement_of_rounds
 from wavesim.recordings.split import split_of

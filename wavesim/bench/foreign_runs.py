@@ -15,7 +15,7 @@ from wavesim.bench.blind_runs import Basis, BlindRun, find_runs, pooled
 from wavesim.bench.foreign_pairs import BASELINE, ForeignPair, pair_of
 from wavesim.bench.jobs import Job
 from wavesim.bench.registration import CasePrediction
-from wavesim.bench.scored_case import ScoredPrediction, by_ceil_formula
+from wavesim.bench.scored_case import ScoredPrediction, by_ceil_formula, time_error_percent
 from wavesim.errors import RecordingError, WavesimError
 from wavesim.model import device as devices
 from wavesim.model.device import Device
@@ -162,7 +162,7 @@ def _scored(
     counts = [stage.grid.size for stage in known.pipeline(basis).stages]
     repeats = run.comparisons[pair.name]
     ours, theirs = (pooled(repeats, pair.order, entry).ns for entry in (word, BASELINE))
-    points = improvement_of_rounds(ours, theirs).median
+    measured = improvement_of_rounds(ours, theirs)
     return ScoredPrediction(
         case=pair.name,
         plan=word,
@@ -176,9 +176,9 @@ def _scored(
         scenarios=result.scenarios,
         before=None if before is None else before.improvement_points,
         before_interval=None if before is None else before.interval,
-        measured=improvement_of_rounds(ours, theirs),
+        measured=measured,
         ceil_formula=by_ceil_formula(counts, [device.sm_count * most for most in per_sm]),
-        time_error_percent=100.0 * ((100.0 - result.points) / (100.0 - points) - 1.0),
+        time_error_percent=time_error_percent(result.points, measured.median),
         blocks_per_sm=max(per_sm),
         spread=spread_points(trace, result.points),
     )

@@ -14,8 +14,7 @@ from typing import Any
 
 from wavesim.bench.blind_sizes import SEMAPHORES, BlindSize
 from wavesim.bench.jobs import Job
-from wavesim.bench.recorded_cases import ceil_formula
-from wavesim.bench.scored_case import LEFT_OUT, ScoredPrediction
+from wavesim.bench.scored_case import LEFT_OUT, ScoredPrediction, ceil_formula, time_error_percent
 from wavesim.costs.device_costs import costs_of
 from wavesim.model import device as devices
 from wavesim.plan.parsing import parse_plan
@@ -83,7 +82,7 @@ def predictions_of_left_out(case: LeftOutCase) -> list[ScoredPrediction]:
             predicted=predicted,
             measured=Measured(case.points, case.points, case.points),
             ceil_formula=ceil_formula(stream),
-            time_error_percent=100.0 * ((100.0 - predicted) / (100.0 - case.points) - 1.0),
+            time_error_percent=time_error_percent(predicted, case.points),
             spread=spread_points(trace, predicted),
         )
     ]

@@ -8,7 +8,13 @@ from dataclasses import replace
 
 from wavesim.bench.clock_states import clock_ratio
 from wavesim.bench.jobs import Job
-from wavesim.bench.scored_case import NO_CONSTANTS, ScoredPrediction, by_ceil_formula
+from wavesim.bench.scored_case import (
+    NO_CONSTANTS,
+    ScoredPrediction,
+    by_ceil_formula,
+    time_error_percent,
+    told_otherwise,
+)
 from wavesim.costs.calibration_checks import beats_work_conservation
 from wavesim.costs.device_costs import (
     DeviceCosts,
@@ -119,15 +125,8 @@ def points_by_split(run: PublishedRun, known: DeviceCosts) -> float:
 
 def _told(scored_prediction: ScoredPrediction, source: str, kind: str, predicted: float) -> ScoredPrediction:
     """A case that its own set leaves out, predicted in another way as one of another set."""
-    error = 100.0 * ((100.0 - predicted) / (100.0 - scored_prediction.measured.median) - 1.0)
-    return replace(
-        scored_prediction,
-        source=source,
-        kind=f"{scored_prediction.kind}, {kind}",
-        predicted=predicted,
-        time_error_percent=error,
-        outlier="",
-    )
+    kind = f"{scored_prediction.kind}, {kind}"
+    return told_otherwise(scored_prediction, source, kind, predicted, outlier="")
 
 
 def _published(run: PublishedRun, known: DeviceCosts, source: str, kind: str) -> ScoredPrediction:
@@ -146,7 +145,7 @@ def _published(run: PublishedRun, known: DeviceCosts, source: str, kind: str) ->
         predicted=predicted,
         measured=Measured(measured, measured - noise, measured + noise),
         ceil_formula=by_ceil_formula([stage.grid.size for stage in stages], slots),
-        time_error_percent=100.0 * ((100.0 - predicted) / (100.0 - measured) - 1.0),
+        time_error_percent=time_error_percent(predicted, measured),
         device=run.device.name,
         blocks_per_sm=max(per_sm),
         spread=spread_points(trace, predicted),

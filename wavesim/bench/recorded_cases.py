@@ -4,14 +4,11 @@ Example: of GPT-3's MLP at 1024 tokens, 128 x 256 tiles, the stream-sync recordi
 may look at; the row and tile recordings measured in turns with it are what it is held against.
 """
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
 from wavesim.bench.jobs import Job
-from wavesim.bench.scored_case import ScoredPrediction, by_ceil_formula
+from wavesim.bench.scored_case import ScoredPrediction, ceil_formula, told_otherwise
 from wavesim.costs.calibration import calibrate
 from wavesim.costs.calibration_checks import beats_work_conservation, contradictions
 from wavesim.model import device as devices
@@ -48,23 +45,9 @@ def predictions_of_case(case: RecordedCase) -> list[ScoredPrediction]:
     predictions = []
     for name, (trace, points) in zip(names, by_times, strict=True):
         scored = _from_trace(case, pipeline, device, stream, name)
-        predictions += [scored, _from_kernel_times(scored, pipeline, device, trace, points)]
+        kind, spread = kernel_times_kind(pipeline, device, scored.blocks_per_sm), spread_points(trace, points)
+        predictions += [scored, told_otherwise(scored, "own-kernel-times", kind, points, spread=spread)]
     return predictions
-
-
-def _from_kernel_times(
-    scored: ScoredPrediction, pipeline: Pipeline, device: Device, trace: Trace, points: float
-) -> ScoredPrediction:
-    return replace(
-        scored,
-        source="own-kernel-times",
-        kind=kernel_times_kind(pipeline, device, scored.blocks_per_sm),
-        predicted=points,
-        spread=spread_points(trace, points),
-        time_error_percent=time_error_percent(points, scored.measured.median),
-        replay_error_points=None,
-        replay_error_percent=None,
-    )
 
 
 def _from_trace(
@@ -101,13 +84,6 @@ def _why_not_scored(pipeline: Pipeline, device: Device, stream: Trace, measured:
     return "; ".join(flags) or beats_work_conservation(measured.time_ns, pipeline, device, calibrate(stream))
 
 
-def ceil_formula(stream: Trace) -> float:
-    """What counting the waves of a stream-sync trace's kernels would predict, in points."""
-    stages = stream.header.stages
-    blocks = [int(np.prod(info.grid)) for info in stages]
-    return by_ceil_formula(blocks, [stream.header.sm_count * info.blocks_per_sm for info in stages])
-
-
 def _improvement_in_cycles(trace: Trace, stream: Trace) -> float | None:
     """Improvement of the recorded passes in SM cycles: makespan times the mean clock of its blocks."""
     cycles = [entry.makespan_ns * _clock_ghz(entry) for entry in (trace, stream) if entry.cycles is not None]
@@ -117,8 +93,3 @@ def _improvement_in_cycles(trace: Trace, stream: Trace) -> float | None:
 def _clock_ghz(trace: Trace) -> float:
     assert trace.cycles is not None
     return float(trace.cycles.sum() / (trace.end_ns - trace.start_ns).sum())
-
-
-def time_error_percent(predicted: float, measured: float) -> float:
-    """Percent by which a plan's time is off if its improvement is predicted, stream sync's time known."""
-    return 100.0 * ((100.0 - predicted) / (100.0 - measured) - 1.0)

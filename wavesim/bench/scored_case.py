@@ -5,11 +5,13 @@ in half of the rounds); no gain would err by 14.3, counting whole waves by 14.3.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from math import ceil
+from dataclasses import dataclass, replace
+from math import ceil, prod
+from typing import Any
 
 from wavesim.predict.prediction import Measured, improvement_points
 from wavesim.recordings.split import Split, split_of
+from wavesim.trace.trace import Trace
 
 LEFT_OUT = "left-out"  # the beginning of sources by which nothing was ever chosen
 NO_CONSTANTS = "no constants"  # ends kinds of predictions that no user is shown: what constants are worth
@@ -82,6 +84,29 @@ class ScoredPrediction:
     def name(self) -> str:
         """Case and plan, as reports name it."""
         return f"{self.case} {self.plan}"
+
+
+def told_otherwise(
+    scored: ScoredPrediction, source: str, kind: str, predicted: float, **changes: Any
+) -> ScoredPrediction:
+    """The same plan of the same case, predicted in another way: a prediction of another source and kind."""
+    changes |= {"source": source, "kind": kind, "predicted": predicted}
+    error = time_error_percent(predicted, scored.measured.median)
+    return replace(
+        scored, time_error_percent=error, replay_error_points=None, replay_error_percent=None, **changes
+    )
+
+
+def time_error_percent(predicted: float, measured: float) -> float:
+    """Percent by which a plan's time is off if its improvement is predicted, stream sync's time known."""
+    return 100.0 * ((100.0 - predicted) / (100.0 - measured) - 1.0)
+
+
+def ceil_formula(stream: Trace) -> float:
+    """What counting the waves of a stream-sync trace's kernels would predict, in points."""
+    stages = stream.header.stages
+    slots = [stream.header.sm_count * info.blocks_per_sm for info in stages]
+    return by_ceil_formula([prod(info.grid) for info in stages], slots)
 
 
 def by_ceil_formula(blocks: Sequence[int], slots: Sequence[int]) -> float:

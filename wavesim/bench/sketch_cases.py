@@ -10,8 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 from wavesim.bench.jobs import Job
-from wavesim.bench.recorded_cases import ceil_formula, time_error_percent
-from wavesim.bench.scored_case import ScoredPrediction
+from wavesim.bench.scored_case import ScoredPrediction, ceil_formula, told_otherwise
 from wavesim.model.kernel import UNKNOWN_LOOP
 from wavesim.model.pipeline import Pipeline
 from wavesim.plan.plan import Plan, SemaphoreSync, StreamSync
@@ -41,16 +40,11 @@ def predictions_of_sketch(case: SketchCase) -> list[ScoredPrediction]:
         _sketch(case, plan.name, stream, trace, points)
         for plan, (trace, points) in zip(plans, result, strict=True)
     ]
-    return scored + [
-        from_kernel_time
-        for source, pipeline in (
-            ("foreign-sketch", case.pipeline),
-            ("foreign-sketch-profile", _as_profiled(case.pipeline)),
-        )
-        for from_kernel_time in _from_kernel_times(
-            case, source, pipeline, stream, dict(zip(plans, scored, strict=True))
-        )
-    ]
+    by_plan = dict(zip(plans, scored, strict=True))
+    described = {"foreign-sketch": case.pipeline, "foreign-sketch-profile": _as_profiled(case.pipeline)}
+    for source, pipeline in described.items():
+        scored += _from_kernel_times(case, source, pipeline, stream, by_plan)
+    return scored
 
 
 def _as_profiled(pipeline: Pipeline) -> Pipeline:
@@ -70,15 +64,8 @@ def _from_kernel_times(
     known = described_costs(pipeline, case.device, kernel_times_of(stream))
     for plan, entry in scored.items():
         trace, result = known.predicted(pipeline, plan, StreamSync(case.order), case.device)
-        yield replace(
-            entry,
-            source=source,
-            kind=result.kind,
-            predicted=result.points,
-            scenarios=result.scenarios,
-            spread=spread_points(trace, result.points),
-            time_error_percent=time_error_percent(result.points, entry.measured.median),
-        )
+        changes = {"scenarios": result.scenarios, "spread": spread_points(trace, result.points)}
+        yield told_otherwise(entry, source, result.kind, result.points, **changes)
 
 
 def _sketch(case: SketchCase, name: str, stream: Trace, trace: Trace, predicted: float) -> ScoredPrediction:
