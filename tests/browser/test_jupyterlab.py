@@ -150,7 +150,6 @@ def test_both_plans_are_seen_at_once_on_a_laptops_screen(lab, visit, capsys):
     visit.open(lab, explorer(lab, "height.ipynb"))
     assert visit.run_all() == []
     await_picture(page)
-    page.wait_for_selector(".wavesim-timelines[data-unknown='0']")
     height = page.locator(".wavesim").first.bounding_box()["height"]
     with capsys.disabled():  # the figure is what this test is for
         sys.stdout.write(f"\nthe what-if is {height:.0f} px tall at 1280 px\n")

@@ -130,7 +130,7 @@ function render({ model, el }) {
     if (count >= steps.length) [count, now] = [0, 0];
     isPlaying = true;
     told.setAttribute("aria-live", "off");
-    play.replaceChildren("⏸ Pause");
+    play.replaceChildren("‖ Pause");
     play.setAttribute("aria-label", "Pause");
     seen = performance.now();
     frame = requestAnimationFrame(tick);
