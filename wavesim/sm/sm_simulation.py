@@ -9,7 +9,6 @@ cycles an SM gets 13.7 bytes a cycle, whatever the memory could give.
 """
 
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
@@ -235,14 +234,3 @@ class _Simulation:
     def note(self, warp: _Warp, start: int, end: int, doing: str) -> None:
         if self.records and end > start and warp.block.sm == 0:
             self.result.spans.append(WarpSpan(warp.index, start, end, doing))
-
-
-def busy_spans(served: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """A channel's busy times; those less than a cycle apart are one."""
-    joined: list[tuple[float, float]] = []
-    for start, end in sorted(served):
-        if joined and start <= joined[-1][1] + 1:
-            joined[-1] = (joined[-1][0], max(joined[-1][1], end))
-        else:
-            joined.append((start, end))
-    return joined

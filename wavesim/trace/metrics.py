@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wavesim.safe_io.annotated import require_types
+from wavesim.trace.spans import merged
 from wavesim.trace.trace import Trace
 
 FloatArray = NDArray[np.float64]
@@ -74,18 +75,11 @@ def sm_share(trace: Trace) -> FloatArray:
 
 def kernel_phases(trace: Trace) -> list[tuple[int, int]]:
     """Spans (start, end) in which some kernel has blocks on the device; kernels that overlap share one."""
-    spans = sorted(
+    return merged(
         (int(trace.issue_ns[rows].min()), int(trace.end_ns[rows].max()))
         for rows in (trace.stage == stage for stage in range(len(trace.header.stages)))
         if rows.any()
     )
-    phases: list[tuple[int, int]] = []
-    for start, end in spans:
-        if phases and start <= phases[-1][1]:
-            phases[-1] = (phases[-1][0], max(phases[-1][1], end))
-        else:
-            phases.append((start, end))
-    return phases
 
 
 def work_ns(trace: Trace) -> IntArray:

@@ -4,12 +4,12 @@ Example: 132 thin rows for GPU 0, 132 for GPU 1, on one time axis; under them th
 use; arrows lead from a tile to the instant at which the other GPU has it.
 """
 
-from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
 from wavesim.model.link import Link
 from wavesim.trace.metrics import link_rates
+from wavesim.trace.spans import merged
 from wavesim.trace.trace import Trace
 
 MOST_DRAWN = 2  # GPUs; the others do the same
@@ -44,7 +44,7 @@ def scene_of_peers(trace: Trace, baseline_ns: int, link: Link) -> dict[str, Any]
             _link(trace, entry, (entry + 1) % head.device_count, link, origin, end_ns)
             for entry in range(drawn)
         ],
-        "byLibrary": _spans((ready, end) for _, kind, _, ready, end, *_ in blocks if kind == LIBRARY),
+        "byLibrary": [list(span) for span in merged((at[3], at[4]) for at in blocks if at[1] == LIBRARY)],
         "arrows": _arrows(trace, drawn, origin),
     }
 
@@ -81,17 +81,6 @@ def _blocks(trace: Trace, kinds: list[int], rows: int, origin: int) -> list[list
         for sm, stage, start, wait, end, x, y in zip(*(column.tolist() for column in columns), strict=True)
         if sm < rows
     ]
-
-
-def _spans(result: Iterable[tuple[int, int]]) -> list[list[int]]:
-    """[start, end] of what these cover together, in the order of time."""
-    spans: list[list[int]] = []
-    for start, end in sorted(result):
-        if spans and start <= spans[-1][1]:
-            spans[-1][1] = max(end, spans[-1][1])
-        else:
-            spans.append([start, end])
-    return spans
 
 
 def _link(trace: Trace, source: int, target: int, link: Link, origin: int, end_ns: int) -> dict[str, Any]:

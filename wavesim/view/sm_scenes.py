@@ -16,7 +16,8 @@ from wavesim.sm.loads import LoadLoop, in_flight_bytes, littles_share, queued_sh
 from wavesim.sm.machine import SmMachine
 from wavesim.sm.measured_loads import MeasuredLoads
 from wavesim.sm.reduction import LADDER, TreeStep, tree
-from wavesim.sm.sm_simulation import busy_spans, simulate_sm
+from wavesim.sm.sm_simulation import simulate_sm
+from wavesim.trace.spans import merged
 from wavesim.view.canvas import Props
 
 KIB = 1024
@@ -163,7 +164,7 @@ def scene_of_loads(shown: ShownLoads) -> dict[str, Any]:
             [[span.start, min(span.end, end), span.doing] for span in run.spans if _is_of(span, warp, end)]
             for warp in range(loop.warps)
         ],
-        "memory": [[round(a, 1), round(min(b, end), 1)] for a, b in busy_spans(run.served) if a < end],
+        "memory": [[round(a, 1), round(min(b, end), 1)] for a, b in merged(run.served, gap=1) if a < end],
         "share": share,
         "inFlight": in_flight_bytes(loop, machine),
         "needed": machine.bytes_per_cycle * machine.latency_cycles,

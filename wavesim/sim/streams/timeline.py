@@ -12,6 +12,7 @@ from wavesim.sim.sms import BlockSpan
 from wavesim.sim.streams.machine import StreamMachine
 from wavesim.sim.streams.operation import OperationRun
 from wavesim.sim.streams.program import StreamProgram
+from wavesim.trace.spans import merged
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,8 @@ class StreamTimeline:
         for operation in self.operations:
             name = "kernels" if operation.kind == "kernel" else operation.engine
             spans.setdefault(name, []).append((operation.start_ns, operation.end_ns))
-        return max(((name, _covered_ns(each)) for name, each in spans.items()), key=lambda pair: pair[1])
+        busy = {name: sum(end - start for start, end in merged(each)) for name, each in spans.items()}
+        return max(busy.items(), key=lambda pair: pair[1])
 
     def operation(self, name: str) -> OperationRun:
         """The operation of that name. Raises `DescriptionError`."""
@@ -62,12 +64,3 @@ class StreamTimeline:
                 return operation
         names = ", ".join(operation.name for operation in self.operations)
         raise DescriptionError(f"operation is {shown(name)}; there are {names[:400]}")
-
-
-def _covered_ns(spans: Sequence[tuple[int, int]]) -> int:
-    """Time that lies in at least one of the spans."""
-    covered, upto = 0, 0
-    for start, end in sorted(spans):
-        covered += max(0, end - max(start, upto))
-        upto = max(upto, end)
-    return covered
