@@ -19,6 +19,7 @@ from wavesim.model.device import Device
 from wavesim.plan.parsing import parse_plan
 from wavesim.plan.plan import SemaphoreSync, StreamSync
 from wavesim.plan.policy import TileSync
+from wavesim.safe_io.columns import in_columns
 from wavesim.sim.simulation import simulate
 from wavesim.view.gain_figure import Gain, gain_overview
 from wavesim.view.page import Section, Table, write_page
@@ -101,11 +102,7 @@ def _text(
     if not is_verbose:
         first = next(row.label for _, row in _rows(compared) if row.plan == POLICIES[0])
         cells = [line for line in cells if line[1] == first]
-    widths = [max(len(line[i]) for line in (COLUMNS, *cells)) for i in range(len(COLUMNS))]
-    lines = [
-        "  ".join(text.ljust(width) if i == 1 else text.rjust(width) for i, (text, width) in enumerate(pairs))
-        for pairs in (list(zip(line, widths, strict=True)) for line in (COLUMNS, *cells))
-    ]
+    lines = in_columns((COLUMNS, *cells), left=(1,))
     notes = ["", *_notes(compared)] if is_verbose else [_IN_SHORT]
     tiles = f"tiles {TILE[0]} x {TILE[1]}, {ORDER}-major, {device.name.upper()}"
     head = f"GPT-3 MLP (M x 12288 -> 6144 -> 12288, fp16), {tiles}"

@@ -9,6 +9,7 @@ from textwrap import wrap
 from wavesim.profile.advice import BACK_TO_BACK_NS, Advice, Pair
 from wavesim.profile.kernel_facts import BLIND_WORDS, KernelFacts
 from wavesim.profile.pair_gain import OtherTile, Saving
+from wavesim.safe_io.columns import in_columns
 from wavesim.safe_io.escaping import WIDTH, whole_line
 
 WORTH_SHARE = 0.005  # of the profiled time: below it no pair is worth a rewrite
@@ -279,7 +280,7 @@ def summary_text(advice: Advice, answer: Sequence[str] = (), *, is_verbose: bool
             "",
             f"Pairs back to back (gap up to {BACK_TO_BACK_NS // 1000} us), by what tile sync could win:",
         ]
-        lines += [*_columns((COLUMNS, *rows)), *filter(None, [pairs_left_out(advice)])]
+        lines += [*in_columns((COLUMNS, *rows), left=(1,)), *filter(None, [pairs_left_out(advice)])]
     tiles = tile_lines(advice)
     if tiles:
         lines += ["", "GEMMs in another tile:", *(f"  {line}" for line in tiles)]
@@ -291,14 +292,3 @@ def _in_short(finding: str) -> str:
     """What a finding's first sentence says before its first semicolon."""
     number, *sentences = finding.split(". ")
     return f"{number}. {sentences[0].partition('; ')[0].removesuffix('.')}."
-
-
-def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    return [
-        "  ".join(
-            text.ljust(width) if place == 1 else text.rjust(width)
-            for place, (text, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]

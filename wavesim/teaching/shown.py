@@ -5,6 +5,7 @@ Example: six rows of Table IV under nine titles, in JupyterLab as HTML, in a ter
 
 from dataclasses import dataclass
 
+from wavesim.safe_io.columns import in_columns
 from wavesim.safe_io.escaping import Markup, element
 
 
@@ -21,8 +22,4 @@ class Shown:
         return element("table", head, *rows)
 
     def __repr__(self) -> str:
-        widths = [max(map(len, column)) for column in zip(self.titles, *self.cells, strict=True)]
-        return "\n".join(
-            "  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True))
-            for row in (self.titles, *self.cells)
-        )
+        return "\n".join(in_columns((self.titles, *self.cells)))

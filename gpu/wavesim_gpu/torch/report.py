@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from wavesim.safe_io.columns import in_columns
 from wavesim.safe_io.escaping import element, whole_line
 from wavesim_gpu.layers.choose import LIBRARY, Choice
 from wavesim_gpu.layers.description import MlpShape
@@ -101,8 +102,7 @@ class OptimizeReport:
 
     def __str__(self) -> str:
         table = [self.header, *self.rows] if self.swapped else []
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) for row in table]
+        lines = in_columns(table, left=range(len(self.header)))
         said = (self.summary, *lines, *self.experts_lines, *self.kept_lines)
         return "\n".join(whole_line(line.rstrip()) for line in said)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from wavesim.safe_io.bounds import real, whole
+from wavesim.safe_io.columns import in_columns
 from wavesim.safe_io.escaping import Markup, element, lines
 from wavesim.safe_io.options import integer, number
 from wavesim.safe_io.writing import require_writable, write_text
@@ -99,13 +100,7 @@ def caption(trial: PairTrial) -> str:
 
 def pair_text(trial: PairTrial) -> str:
     """The report for a terminal."""
-    rows = [COLUMNS, *map(cells, trial.plans)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
-    table = [
-        "  ".join(cell.ljust(width) if i == 0 else cell.rjust(width) for i, (cell, width) in enumerate(pair))
-        for row in rows
-        for pair in [zip(row, widths, strict=True)]
-    ]
+    table = in_columns([COLUMNS, *map(cells, trial.plans)], left=(0,))
     return lines("\n".join([trial.place, *table, caption(trial), *trial.notes, "", *trial.answer]))
 
 

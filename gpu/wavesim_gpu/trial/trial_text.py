@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from wavesim.safe_io.columns import in_columns
 from wavesim.safe_io.escaping import lines, one_line
 from wavesim_gpu.trial.mlps import MlpGroup
 from wavesim_gpu.trial.model_trial import AFTER, BEFORE, TrialResult
@@ -178,16 +179,8 @@ def last_line(result: TrialResult) -> str:
 
 def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table in columns: words to the left, numbers to the right."""
-    table = [list(columns), *map(list, rows)]
-    widths = [max(len(row[place]) for row in table) for place in range(len(columns))]
-    is_number = [all(_is_number(row[place]) for row in rows) for place in range(len(columns))]
-    return "\n".join(
-        "  " + "  ".join(
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(row, widths, is_number, strict=True)
-        ).rstrip()
-        for row in table
-    )  # fmt: skip
+    words = [place for place in range(len(columns)) if not all(_is_number(row[place]) for row in rows)]
+    return "\n".join(f"  {line}".rstrip() for line in in_columns([columns, *rows], left=words))
 
 
 def _is_number(text: str) -> bool:
