@@ -15,7 +15,7 @@ CASES = [  # the page, the command, and how many of its first lines the page has
     ("the-model", "predict h100.toml", 3),
     ("the-model", "devices", 3),
     ("lint", "lint tests/fuzz/corpus/lint/pair.cubin", None),
-    ("synchronise-your-kernel", "gen pair.toml --sync pdl+row --out sync.cuh", None),
+    ("synchronise-your-kernel", "gen pair.toml --sync pdl+row --out pair.cuh", None),
     ("why-hang", "why-hang wavesim/safety/hang/cases/mpk-775.toml", None),
 ]
 
