@@ -8,8 +8,16 @@ from collections.abc import Iterable
 
 import plotly.graph_objects as go
 
-from wavesim.teaching.measured_layers import NAMES, decode_times, measured_on, registered_steps
+from wavesim.safe_io.annotated import typed
+from wavesim.teaching.measured_layers import (
+    NAMES,
+    DecodeTimes,
+    decode_times,
+    measured_on,
+    registered_steps,
+)
 from wavesim.view.stacked_bars import StackedBar, bars_of_parts
+from wavesim.widgets.explorer import require_offered
 
 HIDDEN, INNER, KEY_COLUMNS = 2048, 8192, 512  # of Llama-3.2-1B
 WEIGHTS = HIDDEN * (2 * HIDDEN + 2 * KEY_COLUMNS + 3 * INNER)
@@ -18,11 +26,10 @@ LATENCY_US, WAIT_US = 1.07, 2  # of a load; of the warps for the stage before
 KERNELS, HANDOVERS, HANDOVER_US = 7, 5, 2
 
 
-def layer_times(*models: str, theme: str = "light") -> go.Figure:
-    """One sequence, three ways; all models where none is named."""
-    rows = [
-        times for times in decode_times() if times.sequences == 1 and (times.model in models or not models)
-    ]
+@typed
+def layer_times(model: str = "", theme: str = "light") -> go.Figure:
+    """One sequence, three ways; all models where none is named. Raises `DescriptionError`."""
+    rows = [_alone(model)] if model else [_alone(name) for name in NAMES]
     bars = [
         (f"{NAMES[times.model]}, {way}", times.read_us, us)
         for times in rows
@@ -39,6 +46,7 @@ def layer_times(*models: str, theme: str = "light") -> go.Figure:
     return _beside_the_read(bars, title, theme)
 
 
+@typed
 def registered_beside_measured(theme: str = "light") -> go.Figure:
     """Our kernel at 2,048 keys, one sequence and eight, three models."""
     bars = [
@@ -62,10 +70,17 @@ def _beside_the_read(bars: Iterable[tuple[str, float, float]], title: str, theme
     )
 
 
+@typed
 def lost_us(model: str) -> float:
-    """What a compiled layer takes beyond its read, measured."""
-    (times,) = [times for times in decode_times() if times.model == model and times.sequences == 1]
+    """What a compiled layer takes beyond its read, measured. Raises `DescriptionError`."""
+    times = _alone(model)
     return times.compiled_us - times.read_us
+
+
+def _alone(model: str) -> DecodeTimes:
+    """One sequence."""
+    require_offered("model", model, list(NAMES))
+    return next(times for times in decode_times() if (times.model, times.sequences) == (model, 1))
 
 
 def _roof() -> dict[str, float]:
@@ -90,13 +105,9 @@ def _ring(kb: float) -> dict[str, float]:
 
 def _handovers() -> dict[str, float]:
     """Percent of our kernel's layer that handovers take."""
-    ours = {times.model: times.ours_us for times in decode_times() if times.sequences == 1}
+    small, large = (_alone(model).ours_us for model in ("qwen2.5-0.5b", "llama-3-8b"))
     spent = HANDOVERS * HANDOVER_US
-    return {
-        "spent": spent,
-        "small": 100 * spent / ours["qwen2.5-0.5b"],
-        "large": 100 * spent / ours["llama-3-8b"],
-    }
+    return {"spent": spent, "small": 100 * spent / small, "large": 100 * spent / large}
 
 
 GRADERS = {"24.1": _roof, "24.2": _boundary, "24.3": _ring, "24.4": _handovers}

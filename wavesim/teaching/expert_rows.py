@@ -7,12 +7,15 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
+from wavesim.safe_io.annotated import typed
 from wavesim.teaching.exercises import require
 from wavesim.teaching.measured_layers import ExpertsLayer, experts_layers, measured_on
 from wavesim.view.gain_figure import Gain, gain_overview
 from wavesim.view.line_figure import lines_figure
 from wavesim.view.stacked_bars import StackedBar, bars_of_parts
+from wavesim.widgets.explorer import require_offered
 from wavesim.work.grouped.routing import Routing
+from wavesim.workloads.moe import MOE_MODELS
 
 LAWS = {0.0: "alike", 1.0: "Zipf"}
 COUNTS, TILE_ROWS = (130, 64, 1, 0), 64
@@ -24,11 +27,13 @@ COLUMNS, H200_SMS, BLOCKS = (
 )  # gate-up tile columns of Mixtral; blocks of rows, alike and Zipf
 
 
+@typed
 def busiest(skew: float) -> int:
     """Rows of the busiest of 128 experts, of 256 tokens with 8 each."""
     return max(Routing(256, 128, 8, skew).expert_rows)
 
 
+@typed
 def rows_of_experts(theme: str = "light") -> go.Figure:
     """Experts by their rows, drawn by both laws."""
     lines = {
@@ -46,11 +51,15 @@ def rows_of_experts(theme: str = "light") -> go.Figure:
     )
 
 
+@typed
 def layer_of(model: str, tokens: int, skew: float) -> ExpertsLayer:
-    """As measured."""
-    return next(layer for layer in experts_layers() if layer[:3] == (model, tokens, skew))
+    """As measured. Raises `DescriptionError`."""
+    known = {layer[:3]: layer for layer in experts_layers()}
+    require_offered("layer", (model, tokens, skew), list(known))
+    return known[model, tokens, skew]
 
 
+@typed
 def imbalance(theme: str = "light") -> go.Figure:
     """Layers of few tokens and of many, alike and by Zipf's law, measured."""
     bars = [
@@ -69,9 +78,9 @@ def imbalance(theme: str = "light") -> go.Figure:
     )
 
 
-def gains(model: str = "") -> list[Gain]:
-    """Of both plans with semaphores, predicted beforehand and measured; of all models without a name."""
-    return [gain for layer in experts_layers() if not model or layer.model == model for gain in layer.gains]
+def gains() -> list[Gain]:
+    """Of both plans with semaphores, predicted beforehand and measured."""
+    return [gain for layer in experts_layers() for gain in layer.gains]
 
 
 def right_signs() -> float:
@@ -79,8 +88,11 @@ def right_signs() -> float:
     return _percent(list(map(_has_sign, gains())))
 
 
+@typed
 def predicted_beside_measured(model: str, skew: float = 1.0, theme: str = "light") -> go.Figure:
-    """Gains over the same kernels one after the other, by tokens."""
+    """Gains over the same kernels one after the other, by tokens. Raises `DescriptionError`."""
+    require_offered("model", model, list(MOE_MODELS))
+    require_offered("skew", skew, list(LAWS))
     layers = [layer for layer in experts_layers() if (layer.model, layer.skew) == (model, skew)]
     shown = [gain for layer in layers for gain in layer.gains]
     return gain_overview(

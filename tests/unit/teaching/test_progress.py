@@ -34,7 +34,7 @@ def test_what_is_kept_is_shown_by_a_kernel_that_comes_later(kept):
     table = progress()
     assert table.titles[1].startswith("2 of ")
     assert table.cells[0] == ("1", "○ 1.1  ✓ 1.2  ✓ 1.3")
-    assert len(table.cells) == 23
+    assert len(table.cells) == 25
 
 
 @pytest.mark.parametrize("make", [lambda path: path.write_text("milk\neggs\n"), os.mkfifo])
