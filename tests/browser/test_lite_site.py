@@ -159,7 +159,9 @@ def test_the_first_notebook_runs_without_network_as_it_does_with_numpy(site, vis
     visit.show("plays=True")
     visit.page.wait_for_function("() => Number(document.querySelector('.wavesim-player')?.dataset.step) > 0")
     visit.show("timeline([stream, tile]")
-    visit.page.wait_for_selector(".jp-RenderedHTML canvas[data-drawn]")
+    # Nobody has committed to a prediction of it: it is folded until it is opened.
+    visit.page.locator(".jp-mod-active .wavesim-veil summary").click()
+    visit.page.wait_for_selector(".jp-mod-active .jp-RenderedHTML canvas[data-drawn] >> visible=true")
     assert solved(visit, FIRST) == "[True, True, True]"
     with contextlib.redirect_stdout(io.StringIO()) as here:
         exec(MAKESPANS, {})  # noqa: S102  # our own words, here and in the page
