@@ -132,3 +132,10 @@ def test_an_interrupt_while_a_source_is_compiled_ends_the_command_with_its_word(
         command.send_signal(signal.SIGINT)
         said = command.communicate(timeout=30)[1]
     assert (command.returncode, said) == (130, "wavesim: interrupted\n")
+
+
+def test_what_the_assembler_refuses_is_said(tmp_path):
+    path = tmp_path / "pair.cu"
+    path.write_text('__global__ void k() { asm volatile("griddepcontrol.wait;"); }')
+    with pytest.raises(CompileError, match="requires"):
+        compile_user_source(path, "sm_80", seconds=60)

@@ -21,6 +21,7 @@ from wavesim.trace.trace import Trace
 
 TOLD_POINTS = 0.1  # a smaller widening by what nobody knows is not told
 HELPS_POINTS = 1.0  # a gain smaller than this is not worth another plan
+MOST_POINTS = 100.0  # nothing takes less than no time
 SURE_SHARE = 0.5  # of the interval's lower half: a gain of as much is there about 3 times in 4
 
 
@@ -159,7 +160,7 @@ def forecast_of(
     return Forecast(
         points=points,
         low=least - half,
-        high=most + half,
+        high=min(most + half, MOST_POINTS),
         scenarios=(least, most),
         widened=widened,
         kind=kind,

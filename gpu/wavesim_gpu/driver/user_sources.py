@@ -32,6 +32,7 @@ MOST_OUTPUT = 256 << 20
 MOST_MESSAGES = 20
 ARCH = re.compile(r"sm_(\d{2,3})[af]?", re.ASCII)
 DIAGNOSTIC = re.compile(r"(?P<file>[^\n]+)\((?P<line>\d+)\): (?P<what>(?:catastrophic )?error[^\n]*)")
+ASSEMBLER = re.compile(r"^ptxas [^\n]*?error\s*: (?P<what>[^\n]*)", re.MULTILINE)
 GRID_CALLS = re.compile(r"\bcuda(GridDependencySynchronize|TriggerProgrammaticLaunchCompletion)\b")
 DEVICE_RUNTIME = ("--pre-include=cuda_device_runtime_api.h",)  # nvcc includes it by itself
 DEVICE_CODE_ONLY = (
@@ -90,7 +91,9 @@ def compile_user_source(
 
 
 def _said(log: str, path: Path, folders: Sequence[Path]) -> Iterator[str]:
-    """Errors in files that may be read, each by its place and without the source's line."""
+    """Errors in files that may be read, by their places and without the line, and the assembler's."""
+    for what in list(dict.fromkeys(ASSEMBLER.findall(log)))[:MOST_MESSAGES]:
+        yield one_line(f"{path.name}, assembled: {what}", 300)
     roots = [os.path.realpath(folder) for folder in folders]
     for number, match in enumerate(DIAGNOSTIC.finditer(log)):
         file = match["file"].strip()

@@ -128,6 +128,24 @@ def test_a_load_above_a_wait_that_guards_stores_is_wrong_only_where_it_is_said_t
     assert wrong(body, Known(produced=frozenset({"0"}))) == {"load-above-wait"}
 
 
+def test_a_spin_whose_clock_starts_again_with_each_post_is_bounded():
+    restarted = """mov.u64 %rd10, %globaltimer;
+SPIN:
+ld.relaxed.gpu.global.u32 %r2, [%rd3];
+setp.ne.s32 %p2, %r2, 0;
+@%p2 bra AFTER;
+mov.u64 %rd11, %globaltimer;
+setp.eq.s32 %p3, %r2, %r3;
+selp.b64 %rd10, %rd10, %rd11, %p3;
+mov.u32 %r3, %r2;
+sub.s64 %rd12, %rd11, %rd10;
+setp.lt.u64 %p4, %rd12, 30000000000;
+@%p4 bra SPIN;
+AFTER:
+"""
+    assert "unbounded-spin" not in {rule for _, rule in judged(restarted + FENCE + LOAD)}
+
+
 def test_an_unbounded_spin_is_right_and_said():
     spins = [f for f in judged(ACQUIRING + BARRIER + LOAD) if f[1] == "unbounded-spin"]
     assert spins == [("right", "unbounded-spin")]

@@ -188,7 +188,10 @@ def _is_bounded(code: Code, wait: FlagWait) -> bool:
     assert wait.loop is not None
     roots = code.roots(wait.at)
     for branch in wait.loop.exits:
-        polls = code.test_of(branch) & set(wait.polls)
+        tested = code.test_of(branch)
+        if any(code[i].op is Op.CLOCK and i in wait.loop.body for i in tested):
+            return True
+        polls = tested & set(wait.polls)
         if not polls or any(code.roots(poll) != roots for poll in polls):
             return True
     return False
