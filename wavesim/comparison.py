@@ -118,7 +118,7 @@ class Comparison:
         return [record_of(row) for row in self.rows]
 
     def _repr_html_(self) -> str:
-        return comparison_html(self)
+        return str(comparison_html(self))
 
     def table(self) -> str:
         """Plain text: a row per plan with its time, gain and interval, and what was measured beside it."""

@@ -138,8 +138,8 @@ class KernelShown:
                 rows.append((None, []))
         return rows
 
-    def _repr_html_(self) -> Markup:
-        return element("table", *(_row(one, found) for one, found in self.lines()))
+    def _repr_html_(self) -> str:
+        return str(element("table", *(_row(one, found) for one, found in self.lines())))
 
     def __repr__(self) -> str:
         return "\n".join(_text(one, found) for one, found in self.lines())

@@ -20,7 +20,7 @@ from typing import Any
 from wavesim.errors import DescriptionError, WavesimError
 from wavesim.safe_io.annotated import require_types, typed
 from wavesim.safe_io.bounds import is_plain
-from wavesim.safe_io.escaping import Markup, element
+from wavesim.safe_io.escaping import element
 from wavesim.teaching.solved_file import remember
 
 # Notebook number -> the module with its facts and graders, by exercise in `GRADERS`.
@@ -70,9 +70,9 @@ class Feedback:
     is_right: bool
     text: str
 
-    def _repr_html_(self) -> Markup:
+    def _repr_html_(self) -> str:
         mark, colour = ("✓", "#0B7A66") if self.is_right else ("○", "#6B7280")
-        return element("p", element("b", mark, style=f"color:{colour}"), f" {self.text}")
+        return str(element("p", element("b", mark, style=f"color:{colour}"), f" {self.text}"))
 
     def __repr__(self) -> str:
         return f"{'✓' if self.is_right else '○'} {self.text}"

@@ -45,11 +45,11 @@ class Revealed:
             return said == truth
         return abs(said - truth) <= self.within + 1e-9
 
-    def _repr_html_(self) -> Markup:
+    def _repr_html_(self) -> str:
         head = element("tr", *(element("th", title) for title in ("", "you said", "it is", "")))
         rows = (element("tr", *self._cells(index)) for index in range(len(self.questions)))
         table = element("table", head, *rows)
-        return table if self.said is not None else element("details", element("summary", HIDDEN), table)
+        return str(table if self.said is not None else element("details", element("summary", HIDDEN), table))
 
     def _cells(self, index: int) -> list[Markup]:
         said = "nothing yet" if self.said is None else _plain(self.said[index])
@@ -144,7 +144,7 @@ class Prediction(ipywidgets.VBox):
         asked = element("ul", *(element("li", line) for line in self.choices or self.questions))
         head = element("b", "Commit to an answer before you read on.")
         first = f" {self.questions[0]}:" if self.choices else " "
-        data["text/html"] = element("div", head, first, asked, class_="prediction")
+        data["text/html"] = str(element("div", head, first, asked, class_="prediction"))
         return bundle
 
 

@@ -6,7 +6,7 @@ Example: six rows of Table IV under nine titles, in JupyterLab as HTML, in a ter
 from dataclasses import dataclass
 
 from wavesim.safe_io.columns import in_columns
-from wavesim.safe_io.escaping import Markup, element
+from wavesim.safe_io.escaping import element
 
 
 @dataclass(frozen=True)
@@ -16,10 +16,10 @@ class Shown:
     titles: tuple[str, ...]
     cells: tuple[tuple[str, ...], ...]
 
-    def _repr_html_(self) -> Markup:
+    def _repr_html_(self) -> str:
         head = element("tr", *(element("th", title) for title in self.titles))
         rows = (element("tr", *(element("td", cell) for cell in row)) for row in self.cells)
-        return element("table", head, *rows)
+        return str(element("table", head, *rows))
 
     def __repr__(self) -> str:
         return "\n".join(in_columns((self.titles, *self.cells)))
