@@ -279,8 +279,11 @@ def _fits(pipeline: Pipeline, plan: Plan) -> bool:
     if plan.schedule.has_work_lists:
         return False
     is_split = any(stage.grid.z > 1 for stage in pipeline.stages)
-    if plan.schedule.is_split_persistent:
-        return not is_split and not is_layer(pipeline)
+    if (
+        plan.schedule.is_split_persistent
+    ):  # a kernel of one tile is no GEMM whose last wave could be shared out
+        has_waves = all(stage.grid.size > 1 for stage in pipeline.stages)
+        return has_waves and not is_split and not is_layer(pipeline)
     if plan.schedule.is_fused and is_layer(pipeline):
         return False
     return not is_chained(pipeline) or (plan.launch.is_dependent and plan.sync.has_semaphores)

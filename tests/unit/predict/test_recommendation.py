@@ -8,6 +8,11 @@ from pathlib import Path
 import pytest
 
 from wavesim.cli.command_line import main
+from wavesim.model.dependency import Dependency, x, y
+from wavesim.model.device import load
+from wavesim.model.kernel import Block, Grid, Kernel
+from wavesim.model.pipeline import Pipeline
+from wavesim.model.stage import Stage
 from wavesim.plan.parsing import parse_plan
 from wavesim.predict.forecast import Forecast
 from wavesim.predict.ranking import ForecastPlan, promising
@@ -119,3 +124,15 @@ def test_stream_sync_is_recommended_in_whatever_order_it_is_fastest():
         for words in (("stream", "grouped:8"), ("pdl+row",))
     )
     assert Recommendation("stream", stream.forecast, "", (stream, other), "cuda").option is stream
+
+
+def test_a_kernel_of_one_tile_is_not_shared_out_along_k():
+    block = Block(threads=256, registers=128)
+    alone, tiles = (
+        Stage(name, Kernel(name, grid, block))
+        for name, grid in (("alone", Grid(1, 1)), ("tiles", Grid(24, 8)))
+    )
+    pair = Pipeline("pair", [alone, tiles], [Dependency(tiles[x, y], [alone[0, 0]])])
+    tried = verdict_on(pair, load("h200"), {"alone": 200_000, "tiles": 100_000}).improvements
+    assert "pdl+row" in tried
+    assert "stream-k" not in tried
