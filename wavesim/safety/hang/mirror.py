@@ -54,7 +54,6 @@ ERRORS = np.dtype(
     ]
 )
 COUNTER = np.dtype("<u4")
-assert ERRORS.itemsize == 2636  # as in cusync/watch.cuh
 
 
 @dataclass(frozen=True, eq=False)
