@@ -208,6 +208,7 @@ def write_rest(questions: dict[str, str], out: Path, home: str) -> None:
     shown = page("wavesim notebooks", f"{introduction}<ol>{items}</ol>", home=home)
     (out / "index.html").write_text(shown, "utf-8")
     guide = str(mistune.html((ROOT / "docs" / GUIDE).with_suffix(".md").read_text(encoding="utf-8")))
+    guide = re.sub(r'<a href="(?!https?:)[^"]*">(.*?)</a>', r"\1", guide)  # no page of docs/ is beside it
     shown = page("Synchronise your own kernels", guide, home=home)
     (out / GUIDE).with_suffix(".html").write_text(shown, "utf-8")
     (out / "solutions").mkdir()
