@@ -81,10 +81,12 @@ def test_what_binder_installs_runs_the_first_notebook(checkout, tmp_path):
     assert (tmp_path / "01_start_here.html").stat().st_size > 100_000
 
 
-def test_the_readme_names_no_repository_that_may_not_be_there():
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert "mybinder.org/v2/gh" not in readme
-    assert "`make binder`" in readme
+def test_pages_name_the_command_and_no_repository_that_may_not_be_there():
+    readme, zero_install = (
+        (ROOT / name).read_text("utf-8") for name in ("README.md", "docs/zero-install.md")
+    )
+    assert "mybinder.org/v2/gh" not in readme + zero_install
+    assert "`make binder`" in zero_install
 
 
 @pytest.mark.parametrize("remote", ["https://github.com/who/what.ever.git", "git@github.com:who/what.ever"])
