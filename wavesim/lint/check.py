@@ -20,7 +20,6 @@ from wavesim.lint.rules.async_copies import judge_bulk_loads, judge_bulk_stores,
 from wavesim.lint.rules.clusters import judge_clusters
 from wavesim.lint.rules.dependent import judge_grid_waits
 from wavesim.lint.rules.divergence import judge_barriers, judge_barriers_alone
-from wavesim.lint.rules.hazards import judge_alone, judge_hazards
 from wavesim.lint.rules.loading import judge_loads
 from wavesim.lint.rules.mbarriers import judge_mbarriers, judge_spins
 from wavesim.lint.rules.posting import judge_posts
@@ -56,10 +55,7 @@ def findings_of(listing: Listing, known: Known = Known()) -> list[Finding]:  # n
         if own is not None:
             own += [finding for finding in of_file if finding.kernel == name]
             findings += (
-                own
-                or judge_barriers_alone(side.code)
-                or judge_alone(side.code)
-                or [_unknown(name, "no wait or post was found")]
+                own or judge_barriers_alone(side.code) or [_unknown(name, "no wait or post was found")]
             )
     Code.forget_all()
     return [replace(finding, where=listing.where) for finding in (*findings, *given_up)]
@@ -105,7 +101,6 @@ def _judged(side: Side, left: int) -> list[Finding]:
         *judge_bulk_loads(code),
         *judge_bulk_stores(code),
         *judge_shared_memory(code),
-        *judge_hazards(code),
         *judge_clusters(code),
         *judge_barriers(code),
         *judge_spins(code, waits),

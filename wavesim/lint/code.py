@@ -14,9 +14,7 @@ from wavesim.lint.finding import Known
 from wavesim.lint.flow import Fact, Flow, Predicates, ThreadTest
 from wavesim.lint.instruction import (
     ACCESSES,
-    ACQUIRES,
     COPIES,
-    RELEASES,
     STRONG,
     Instruction,
     KernelCode,
@@ -203,7 +201,7 @@ class Code:
     @functools.cached_property
     def is_one_warp(self) -> bool:
         """Whether a block is one warp: by its bounds, or by how the kernel counts its threads."""
-        if self.kernel.threads or self.has_rows:
+        if self.kernel.threads or self._has_rows:
             return 0 < self.kernel.threads <= 32
         return counts_by_warp(self.instructions, self.sources)
 
@@ -371,18 +369,12 @@ class Code:
     def threads(self, index: int) -> frozenset[ThreadTest]:
         """The tests of thread indices that decide who runs it; empty where all threads of a block do."""
         tests = {test for guard in self.guards(index) if (test := self._thread_test(guard))}
-        if self.flow.is_one_thread(index) and not self.has_rows:
+        if self.flow.is_one_thread(index) and not self._has_rows:
             tests = {test for test in tests if test.kind in ("warp", "thread")} | {ThreadTest("thread")}
         return frozenset(tests)
 
     @functools.cached_property
-    def is_of_cluster(self) -> bool:
-        """Whether its blocks take their parts by their rank in the cluster, and synchronise no further."""
-        scopes = {at.scope for at in self.instructions if at.order in ACQUIRES | RELEASES and at.scope}
-        return scopes == {"cluster"} and any("%cluster_ctarank" in at.text for at in self.instructions)
-
-    @functools.cached_property
-    def has_rows(self) -> bool:
+    def _has_rows(self) -> bool:
         """Whether blocks have a second dimension: threads of one x are then many, in different warps."""
         return any(_ROW.search(instruction.text) for instruction in self.instructions)
 
@@ -402,6 +394,6 @@ class Code:
         if is_poll or not self.reads_thread(test):
             return None
         text = "\n".join(self[i].text for i in sorted(test))
-        if _LANE.search(text) or (self.has_rows and not _ROW.search(text)):
+        if _LANE.search(text) or (self._has_rows and not _ROW.search(text)):
             return ThreadTest("lane", test)
         return ThreadTest("warp" if _WARP.search(text) else "some", test)

@@ -44,9 +44,7 @@ def line(instruction: Instruction) -> str:
 
 def need_of(code: Code, flag: int) -> int:
     """The width of the scope that a flag needs: the GPU's, or the system's where it lies on another GPU."""
-    if code.is_("remote", flag) or _MULTICAST.search(code[flag].text):
-        return width("sys")
-    return width("cluster" if code.is_of_cluster else "gpu")
+    return width("sys" if code.is_("remote", flag) or _MULTICAST.search(code[flag].text) else "gpu")
 
 
 def _spans_warps(role: frozenset[ThreadTest], extra: frozenset[ThreadTest]) -> bool:
@@ -82,15 +80,6 @@ def are_apart(code: Code, first: int, second: int) -> bool:
     common = code.thread_guards([first]) & code.thread_guards([second])
     outcomes = [(code.outcome(guard, first), code.outcome(guard, second)) for guard in common]
     return any(None not in pair and pair[0] != pair[1] for pair in outcomes)
-
-
-def passed_by(code: Code, waits: list[int], *others: int) -> int | None:
-    """A wait behind a test of the thread's index that all of `others` are not behind, where all waits are."""
-    common = frozenset[int]().union(*(code.thread_guards([i]) for i in others))
-    before = [i for i in waits if others[-1] in code.reach(i)]
-    if before and all(code.thread_guards([i]) - common for i in before):
-        return before[0]
-    return None
 
 
 def is_reached(code: Code, first: int, second: int, stops: frozenset[Op]) -> bool:

@@ -27,7 +27,7 @@ def packet_flags(code: Code, waits: Iterable[FlagWait]) -> set[frozenset[str]]:
 
 def is_packet(code: Code, poll: int) -> bool:
     """Whether an access reads a flag and its data: it is stored on, or a part of it is never tested."""
-    if code[poll].bytes >= POINTER_BYTES and poll in code.kept:
+    if code[poll].bytes >= 2 * POINTER_BYTES and poll in code.kept:
         return True
     parts = code[poll].defines
     return len(parts) > 1 and len({_is_tested(code, poll, part) for part in parts} - {None}) > 1

@@ -15,9 +15,8 @@ from wavesim.lint.code import Code
 from wavesim.lint.finding import Finding
 from wavesim.lint.flow import CodeLoop
 from wavesim.lint.instruction import Instruction, Op
-from wavesim.lint.judging import BLOCK, NONE, are_apart, is_handed_on, judged, line, passed_by, sync_needed
+from wavesim.lint.judging import BLOCK, NONE, are_apart, is_handed_on, judged, line, sync_needed
 from wavesim.lint.paths import walk
-from wavesim.lint.rules.shared_memory import is_own
 
 _MOST_GROUPS = 9  # more than any pipeline has
 _ALLOCATES = re.compile(r"tcgen05\.alloc|UTCATOMSWS|st\.async|ST\.ASYNC")
@@ -25,7 +24,6 @@ _ALLOCATES = re.compile(r"tcgen05\.alloc|UTCATOMSWS|st\.async|ST\.ASYNC")
 _DRAINING = frozenset({Op.ASYNC_COPY, Op.ASYNC_ARRIVE, Op.ASYNC_WAIT, Op.CALL})
 _WARP_GROUP = re.compile(r"\bwgmma\.mma_async\b|\b[HIQB]GMMA\b")
 _SYNCS = frozenset({Op.BARRIER, Op.CLUSTER_WAIT, Op.WARP_SYNC, Op.MBARRIER_TEST})
-_TESTS = frozenset({Op.MBARRIER_TEST})
 
 
 class Copied(NamedTuple):
@@ -137,15 +135,7 @@ def _judged(code: Code, copy: int, at: Mapping[int, list[Copied]]) -> Iterator[F
             why = f"{line(code[i])} reads shared memory before any copy of {line(code[copy])} need be done"
             yield judged(code, "async-copy-pending", i, why, (copy,))
             return
-        own = [other for other in code.having(Op.ASYNC_COPY) if is_own(code, other, i)]
-        if not own and (wait := passed_by(code, list(code.having(Op.ASYNC_WAIT)), copy, i)) is not None:
-            why = (
-                f"{line(code[i])} reads what all copy in {line(code[copy])}, and a test of the thread's index"
-            )
-            why += f" decides who waits in {line(code[wait])}: each waits for its own copies only"
-            yield judged(code, "async-copy-pending", i, why, (copy, wait))
-            return
-        if not own and not any(state.is_shown for state in at[i]):
+        if not any(state.is_shown for state in at[i]):
             why = f"{line(code[i])} reads shared memory with no barrier after the wait for the copies to it"
             yield judged(code, "async-copy-pending", i, why, (copy,))
             return
@@ -174,16 +164,6 @@ def judge_bulk_loads(code: Code) -> Iterator[Finding]:
         )
         yield judged(code, "mbarrier-not-awaited", at, why, (loads[0],))
         return
-    if tests and loads and not any(True for _ in _shared_writers(code)):
-        reads = [i for i in sorted(code.having(Op.LOAD)) if code[i].space == "shared"]
-        passing = [i for i in reads if passed_by(code, tests, i) is not None]
-        meets = [at for at in code.having(*_SYNCS - _TESTS) if any(at in code.reach(test) for test in tests)]
-        passing = [i for i in passing if not any(i in code.reach(at) for at in meets)]
-        if passing:
-            why = f"all read in {line(code[passing[0]])} what only some wait for in {line(code[tests[0]])}, "
-            why += "by a test of the thread's index"
-            yield judged(code, "mbarrier-not-awaited", passing[0], why, (tests[0],))
-            return
     if not early and tests and loads and not any(True for _ in _shared_writers(code)):
         # Another role's warps read what TMA alone has written.
         early = [i for i in code.having(Op.LOAD) if code[i].space == "shared"]

@@ -25,7 +25,7 @@ _PLACE = re.compile(r"shared::\w+|\[.*")
 
 def judge_clusters(code: Code) -> Iterator[Finding]:
     """The first breach of each rule, or that the accesses are in order."""
-    remote = remote_accesses(code)
+    remote = _remote(code)
     rules = [_unmet, _relaxed, _arrivals, _exits]
     is_polled = any(_is_flag(code, i, remote) for i in code.having(*ACCESSES))
     if not is_polled:  # flags in shared memory are not followed
@@ -61,7 +61,7 @@ def _unawaited(code: Code, remote: list[int]) -> Iterator[Finding]:
             yield judged(code, "cluster-unordered", reads[0], f"{why}stores, and nothing awaits it", (store,))
 
 
-def remote_accesses(code: Code) -> list[int]:
+def _remote(code: Code) -> list[int]:
     """Accesses by threads, not by the asynchronous proxy, to another block's shared memory."""
     places = sorted(code.having(Op.LOAD, Op.STORE, Op.ATOMIC, Op.REDUCTION))
     return [i for i in places if _is_remote(code, i) and not _SENT.search(code[i].text)]

@@ -15,7 +15,6 @@ from wavesim.lint.flow import CodeLoop
 from wavesim.lint.instruction import ACCESSES, STRONG, Op
 from wavesim.lint.judging import judged, line
 from wavesim.lint.sites import FlagWait
-from wavesim.lint.thread_values import ThreadValues
 
 # Remainders, masks and selections.
 _RING = re.compile(r"^(@\S+ )?(rem|and|selp|LOP3|SEL|USEL|ULOP3)\b")
@@ -30,14 +29,11 @@ _SENDS = re.compile(
 )  # into another block's shared memory, counted there
 
 
-_BY_MAP = re.compile(r"\.tensor\b|UTMALDG|multicast|\.MULTICAST")
-
-
 def judge_mbarriers(code: Code) -> Iterator[Finding]:
     """What is wrong with a kernel's mbarriers, or that they are right."""
     tests = list(code.having(Op.MBARRIER_TEST))
     findings = [*_not_awaited(code, tests), *_same_phase(code, tests), *_no_expect(code)]
-    findings += [*_skipped(code, tests)][:1] + [*_over_at_once(code, tests)][:1] + [*_too_few_bytes(code)]
+    findings += [*_skipped(code, tests)][:1]
     if tests and not findings:
         why = f"{line(code[tests[0]])} and other waits for mbarriers are repeated until they succeed"
         findings.append(judged(code, "mbarrier-not-awaited", tests[0], why, verdict="right"))
@@ -113,46 +109,6 @@ def _skipped(code: Code, tests: list[int]) -> Iterator[Finding]:
                     code, "mbarrier-phase", test, f"{why}cannot tell a phase from the one after the next"
                 )
                 break
-
-
-def _over_at_once(code: Code, tests: list[int]) -> Iterator[Finding]:
-    """A single wait for the odd phase, which counts as over before the first one: data is read behind it."""
-    values = ThreadValues(code)
-    is_first = all(code.flow.loop_of(i) in (None, _spin_of(code, i)) for i in tests)
-    parities = {values.constant(_operands(code, i).strip(" ,;").split(",")[0], i) for i in tests}
-    stops = {Op.BARRIER, Op.BULK_LOAD, Op.ASYNC_COPY}
-    for test in tests if is_first and parities <= {1, 2**31} else ():
-        for load in code.having(Op.LOAD):
-            is_read = code[load].space == "shared" and load in code.reach(test)
-            if is_read and code.flow.path_without(test, load, lambda at: at.op in stops) is not None:
-                why = f"{line(code[test])} waits for parity 1, which is over before the first phase: "
-                why += f"{line(code[load])} reads early"
-                yield judged(code, "mbarrier-phase", test, why, (load,))
-
-
-def _too_few_bytes(code: Code) -> Iterator[Finding]:
-    """One arrival that expects fewer bytes than the copies bring, all of them constants outside of loops."""
-    expects, copies = list(code.having(Op.MBARRIER_EXPECT)), list(code.having(Op.BULK_LOAD))
-    loops = [loop for i in (*expects, *copies) if (loop := code.flow.loop_of(i))]
-    if len(expects) != 1 or any(".ANY" not in code[i].text for loop in loops for i in loop.exits):
-        return
-    values = ThreadValues(code)
-    expected = values.constant(code[expects[0]].text.rstrip(" ;").rpartition(",")[2], expects[0])
-    unit = 16 if code.language == "sass" else 1
-    brought = [values.constant(word, i) if (word := _size(code, i)) else None for i in copies]
-    if expected and None not in brought and sum(filter(None, brought)) * unit > expected:
-        total = sum(filter(None, brought)) * unit
-        why = (
-            f"{line(code[expects[0]])} expects {expected} bytes, and the copies bring {total}: the phase may "
-        )
-        why += "end early"
-        yield judged(code, "no-expect", expects[0], why, tuple(copies))
-
-
-def _size(code: Code, copy: int) -> str:
-    """The operand of a bulk copy that says how much it copies; "" of one whose tensor map does."""
-    match = re.search(r"\], *\[[^\]]*\], *([%\w]+)", code[copy].text)
-    return match[1] if match and not _BY_MAP.search(code[copy].text) else ""
 
 
 def _phase(code: Code, test: int) -> tuple[str, ...]:

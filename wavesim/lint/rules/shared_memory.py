@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from wavesim.lint.code import Code
 from wavesim.lint.finding import Finding
 from wavesim.lint.flow import CodeLoop
-from wavesim.lint.instruction import ACCESSES, STRONG, Op
+from wavesim.lint.instruction import ACCESSES, STRONG, Instruction, Op, is_shuffle
 from wavesim.lint.judging import (
     BLOCK,
     NONE,
@@ -42,6 +42,7 @@ def judge_shared_memory(code: Code) -> Iterator[Finding]:
     """The first breach of each rule."""
     for rule in (
         _early_use,
+        _slot_race,
         _overwritten,
         _refilled,
         _filled_again,
@@ -76,6 +77,36 @@ def _early_use(code: Code) -> Iterator[Finding]:
         if BLOCK in (sync_needed(code, inits[0], i), between_threads(code, inits[0], i)):
             why = f"{line(code[i])} uses an mbarrier, and no block barrier orders it behind the init in "
             yield judged(code, "mbarrier-init-unordered", i, why + line(code[inits[0]]), (inits[0],))
+
+
+def _slot_race(code: Code) -> Iterator[Finding]:
+    """A word of shared memory that one thread writes, and others read with no barrier before or behind."""
+    loads = [] if any(True for _ in code.having(Op.MBARRIER_TEST)) else _shared_loads(code)
+    for store in code.having(Op.STORE) if loads else ():
+        is_slot = code[store].space == "shared" and code[store].order not in STRONG
+        # A constant says no once and for all: who sees it late sees it all the same.
+        if not is_slot or not code.flow.is_one_thread(store) or code.constant(store) is not None:
+            continue
+        for load in loads:
+            if not code.flow.same_address(store, load) or sync_needed(code, store, load) < BLOCK:
+                continue
+            for first, second, verb in ((store, load, "reads"), (load, store, "writes")):
+                is_by_turns = first == load and _is_ring(code, store, _around(code, store, load))
+                if not is_by_turns and _meet_nowhere(code, first, second):
+                    why = f"{line(code[second])} {verb} the word of {line(code[first])}, and no barrier "
+                    why += "keeps the block's threads from being there at once"
+                    yield judged(code, "shared-slot-race", second, why, (first,))
+
+
+def _meet_nowhere(code: Code, first: int, second: int) -> bool:
+    """Whether a way between the two has no barrier; a shuffle is one, of words that lanes have a share in."""
+    address = code[first].address
+    is_of_lanes = address is not None and code.reads_thread(code.sources(address.base, first))
+
+    def meets(instruction: Instruction) -> bool:
+        return instruction.op in _SYNCS or (is_of_lanes and is_shuffle(instruction))
+
+    return code.flow.path_without(first, second, meets) is not None
 
 
 def _overwritten(code: Code) -> Iterator[Finding]:
@@ -147,7 +178,7 @@ def _refilled(code: Code) -> Iterator[Finding]:
                 continue
             variables = _variables(code, fill), _variables(code, load)
             is_same = bool(variables[0] & variables[1]) or (not any(variables) and not has_writes)
-            if not is_same or are_apart(code, fill, load) or is_own(code, fill, load):
+            if not is_same or are_apart(code, fill, load) or _is_own(code, fill, load):
                 continue
             if not is_reached(code, load, fill, _SYNCS):
                 continue
@@ -158,7 +189,7 @@ def _refilled(code: Code) -> Iterator[Finding]:
             yield judged(code, "ring-slot-reused", fill, f"{why}: no barrier stands between", (load,))
 
 
-def is_own(code: Code, fill: int, load: int) -> bool:
+def _is_own(code: Code, fill: int, load: int) -> bool:
     """Whether each thread reads what it has copied itself."""
     register = next((register for register, _ in _place(code, fill)), "")
     value = code.flow.value_of_address(load)

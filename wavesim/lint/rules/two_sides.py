@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from wavesim.lint.addresses import POINTER_BYTES
 from wavesim.lint.code import Code
-from wavesim.lint.finding import Finding, Verdict
+from wavesim.lint.finding import Finding
 from wavesim.lint.instruction import ACCESSES, STRONG, Op
 from wavesim.lint.judging import judged, line
 from wavesim.lint.packets import carries_data
@@ -170,10 +170,7 @@ def judge_dependents(sides: Sequence[Side]) -> Iterator[Finding]:
         unwired = [other for other in dependents if _reads_at_once(other)]
         if not dependents:
             why = f"{line(code[trigger])} lets the next kernel start, and the next kernel is not in this file"
-            is_whole = not code.is_launched and not side.waits
-            why += ": right where that one waits for the grid, and this one is launched after a whole grid"
-            verdict: Verdict = "right" if is_whole else "unknown"
-            yield judged(code, "one-sided-dependent-launch", trigger, why, verdict=verdict)
+            yield judged(code, "one-sided-dependent-launch", trigger, why, verdict="unknown")
         elif len(unwired) == len(dependents):
             yield from _one_sided(code, trigger, unwired[0].code)
         elif said := [other for other in unwired if other is not side and _reads_produced(other)]:
