@@ -10,7 +10,7 @@ import json
 import re
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -208,7 +208,8 @@ def _known(options: argparse.Namespace, listings: Sequence[Listing]) -> Known:
 def _parameters(option: str, text: str | None, listings: Sequence[Listing]) -> frozenset[str]:
     if text is None:
         return frozenset()
-    words = listed(option, text)
+    names = {f"{code.name}_param_": code.name for listing in listings for code in listing.kernels}
+    words = [_numbered(word, names) for word in listed(option, text)]
     for word in words:
         kernel, _, name = word.rpartition(":")
         kernels = [code for listing in listings for code in listing.kernels if kernel in ("", code.name)]
@@ -218,6 +219,12 @@ def _parameters(option: str, text: str | None, listings: Sequence[Listing]) -> f
             )
         _require_there(option, name.partition("+")[0], kernels)
     return frozenset(words)
+
+
+def _numbered(word: str, names: Mapping[str, str]) -> str:
+    """A parameter by its number, where PTX's own name of it is given: `k_param_0` is `k:0`."""
+    start = word.rstrip("0123456789")
+    return f"{names[start]}:{word[len(start) :]}" if start in names and start != word else word
 
 
 def _require_there(option: str, name: str, kernels: Sequence[KernelCode]) -> None:

@@ -58,8 +58,9 @@ def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, s
     return status, said.out, said.err
 
 
-def test_a_wait_without_acquire_is_wrong_and_the_status_is_one(wrong, capsys):
-    status, out, _ = run(capsys, wrong, "--produced", "0")
+@pytest.mark.parametrize("name", ["0", "consume:0", "consume_param_0"])
+def test_a_wait_without_acquire_is_wrong_and_the_status_is_one(name, wrong, capsys):
+    status, out, _ = run(capsys, wrong, "--produced", name)
     assert status == 1
     assert re.search(r"WRONG +wait: no-acquire\n +18 \| ld\.relaxed\.gpu", out)
 

@@ -224,6 +224,13 @@ def test_a_dependent_of_a_chain_waits_for_the_grid_whose_data_it_is_said_to_read
     assert not [entry for entry in whole if entry.verdict == "wrong"]
 
 
+def test_a_kernel_launched_dependent_that_triggers_and_never_waits_is_wrong():
+    body = STORE + "griddepcontrol.launch_dependents;\n"
+    launched = Known(launched=frozenset({"k"}))
+    assert ("wrong", "one-sided-dependent-launch") in judged(body, launched)
+    assert ("wrong", "one-sided-dependent-launch") not in judged(STORE, launched)
+
+
 EDGE = "setp.gt.u32 %p3, %r1, 199;\n@%p3 bra PAST;\n"
 
 

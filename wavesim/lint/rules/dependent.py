@@ -219,6 +219,6 @@ def _never_waits(code: Code, touched: Touched) -> Iterator[Finding]:
             why = (
                 f"the kernel is {_SERIAL}, {what}{verb} data in {line(code[i])}, and never waits for the grid"
             )
-            verdict: Verdict = "wrong" if verb == "loads" else "unknown"
+            verdict: Verdict = "wrong" if verb == "loads" or trigger is not None else "unknown"
             yield judged(code, "one-sided-dependent-launch", i, why, verdict=verdict)
             return
