@@ -118,7 +118,7 @@ def test_pictures_follow_the_pages_theme(lab, visit):
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("start", [512, 8_192])
+@pytest.mark.parametrize("start", [512, 1_024, 8_192])
 def test_a_slider_move_is_drawn_in_time(lab, visit, capsys, start):
     """Twenty steps, each from a picture at rest, as a reader makes them.
 
