@@ -138,8 +138,12 @@ class KernelShown:
                 rows.append((None, []))
         return rows
 
+    def html(self) -> Markup:
+        """The lines with lint's reasons as a table."""
+        return element("table", *(_row(one, found) for one, found in self.lines()))
+
     def _repr_html_(self) -> str:
-        return str(element("table", *(_row(one, found) for one, found in self.lines())))
+        return str(self.html())
 
     def __repr__(self) -> str:
         return "\n".join(_text(one, found) for one, found in self.lines())
@@ -198,4 +202,4 @@ class LintExplorer(Explorer):
 
     def _say(self) -> None:
         name = f"{PAIR}.{FAULTS[self.fault.value]}{WAITS[self.wait.value]}"
-        self.table.value = kernel_shown(name, CONSUMER, LANGUAGES[self.language.value])._repr_html_()
+        self.table.value = kernel_shown(name, CONSUMER, LANGUAGES[self.language.value]).html()

@@ -154,7 +154,7 @@ def test_a_persistent_kernel_can_be_described_by_its_tiles(tmp_path: Path):
         (
             'wait = "block-barrier"',
             "threads = 3",
-            "'producer.threads' is unknown; known are kernel_us, pipeline_depth",
+            "'producer.threads' is unknown; known are grid, kernel_us, pipeline_depth",
         ),
         ("pair = 1", "pair = 9", "pair is 9; this profile has pairs 1 to"),
         ("pair = 1", 'pair = "1"', "pair' is '1'; expected an integer"),
