@@ -22,7 +22,7 @@ MEDIAN_MS, MOST_MS, MOST_PX = 60, 150, 720
 
 
 def await_picture(page: Any) -> None:
-    page.wait_for_selector(".wavesim .wavesim-drawn canvas[data-drawn]")
+    page.wait_for_selector(".wavesim .wavesim-drawn canvas[data-drawn]", timeout=120_000)
     page.wait_for_selector(".wavesim .noUi-handle[aria-label]")
 
 
