@@ -106,9 +106,9 @@ def both(name: str, before: str = "") -> str:
 @pytest.mark.parametrize(
     ("words", "name"),
     [
-        ("one block per SM: {now} points (portable GEMM)", "own-1-block"),
-        ("(portable GEMM), {now} (Hopper GEMM)", "hopper-1-block"),
-        ("two blocks per SM: {now} |", "own-2-blocks"),
+        ("portable GEMM: {now} with one block per SM", "own-1-block"),
+        ("Hopper GEMM: {now} |", "hopper-1-block"),
+        ("; {now} with two. Hopper GEMM", "own-2-blocks"),
         ("| {now} (our GEMM);", "own-kernel-times"),
         ("(our GEMM); {now} (published V100 and A100 MLPs)", "published-mlp"),
         ("Errors are {now} points (median, 90 %; test split)", "hopper-stream-k"),
