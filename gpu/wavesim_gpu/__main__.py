@@ -27,6 +27,7 @@ from wavesim_gpu.shake import shake_command
 from wavesim_gpu.trial import command as try_command
 from wavesim_gpu.trial import pair_command
 
+ENDED = {"record": "measure gemms-second --blind", "layers": "measure mlps --blind"}
 MEASURE = "measure every case of a list: checked, in turns, a row per way"
 
 
@@ -37,6 +38,10 @@ def main(arguments: list[str] | None = None) -> int:
     """
     if arguments is None:
         return run_program("wavesim_gpu", lambda: main(sys.argv[1:]))
+    if arguments and arguments[0] in ENDED:
+        now = f"python -m wavesim_gpu {ENDED[arguments[0]]} --out DIR"
+        print(f"{arguments[0]} has ended: {now}", file=sys.stderr)
+        return 2
     options = _parser().parse_args(arguments)
     try:
         return int(options.run(options))

@@ -65,7 +65,7 @@ def _beside_the_read(bars: Iterable[tuple[str, float, float]], title: str, theme
         ("one read of its bytes", "beyond it"),
         title=title,
         source=f"measured on {measured_on()}, in CUDA graphs; what is simulated was registered before",
-        x_title="us a layer",
+        x_title="µs a layer",
         theme=theme,
     )
 

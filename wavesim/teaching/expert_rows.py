@@ -20,11 +20,8 @@ from wavesim.workloads.moe import MOE_MODELS
 LAWS = {0.0: "alike", 1.0: "Zipf"}
 COUNTS, TILE_ROWS = (130, 64, 1, 0), 64
 UNITS, SMS = (1, 1, 2, 2, 4), 2
-COLUMNS, H200_SMS, BLOCKS = (
-    112,
-    132,
-    (8, 9),
-)  # gate-up tile columns of Mixtral; blocks of rows, alike and Zipf
+COLUMNS, H200_SMS = 112, 132  # gate-up tile columns of Mixtral
+BLOCKS = (8, 9)  # of rows, alike and Zipf
 
 
 @typed
@@ -73,7 +70,7 @@ def imbalance(theme: str = "light") -> go.Figure:
         ("one read of the weights that are touched", "beyond it"),
         title="Skew saves reads with 16 tokens and costs time with 256",
         source=f"a layer with semaphores, measured on {measured_on()}",
-        x_title="us",
+        x_title="µs",
         theme=theme,
     )
 

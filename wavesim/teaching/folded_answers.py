@@ -10,13 +10,8 @@ from IPython.display import display
 
 from wavesim.safe_io.escaping import Markup, element
 
-ENDS_BEFORE = (
-    "check(",
-    "Prediction(",
-    "WhatIf(",
-    "Explorer(",
-    "Mend(",
-)  # in a cell's source: an exercise, a question, free play
+# In a cell's source: an exercise, a question, free play.
+ENDS_BEFORE = ("check(", "Prediction(", "WhatIf(", "Explorer(", "Mend(")
 ENDS_BEHIND = "assert "
 # In JupyterLab's pages the outputs behind the line are its next siblings. Elsewhere the line hides nothing.
 STYLE = Markup(

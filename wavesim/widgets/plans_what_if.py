@@ -25,7 +25,7 @@ from wavesim.widgets.words import Words
 class PlansWhatIf(Explorer):
     """Keyword arguments are the start values of the controls, by the names of the scenario's fields.
 
-    A subclass names its `scenario_type` and answers `_controls`, `_parts_of` and `_words`. Raises
+    A subclass names its `scenario_type` and answers `_controls`, `_timelines` and `_words`. Raises
     `DescriptionError` or `DeadlockError` if the start values cannot run.
     """
 

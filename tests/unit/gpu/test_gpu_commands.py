@@ -58,6 +58,14 @@ def write(folder, **changes):
     (folder / "2026.json").write_text(json.dumps(result | changes))
 
 
+@pytest.mark.parametrize(("ended", "now"), [("record", "gemms-second"), ("layers", "mlps")])
+def test_a_command_that_has_ended_names_what_does_it_now(ended, now, capsys):
+    assert main([ended, "--out", "x"]) == 2
+    assert capsys.readouterr().err == (
+        f"{ended} has ended: python -m wavesim_gpu measure {now} --blind --out DIR\n"
+    )
+
+
 def test_the_report_gives_ratios_of_medians(tmp_path, capsys):
     write(tmp_path)
     assert main(["report", "--json", "--results", str(tmp_path)]) == 0
